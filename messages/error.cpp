@@ -41,13 +41,10 @@ std::string_view to_string(errc code) noexcept {
 std::string to_string(const error& failure) {
   std::string text{to_string(failure.code)};
   text += ": " + failure.text;
-  if (failure.origin.empty() && failure.subject.empty())
-    return text;
+  if (failure.origin.empty() && failure.subject.empty()) return text;
   text += " (asked";
-  if (!failure.origin.empty())
-    text += " of " + failure.origin;
-  if (!failure.subject.empty())
-    text += ": " + failure.subject;
+  if (!failure.origin.empty()) text += " of " + failure.origin;
+  if (!failure.subject.empty()) text += ": " + failure.subject;
   return text + ")";
 }
 
@@ -55,7 +52,9 @@ namespace {
 std::atomic<ensure_observer> installed_observer{nullptr};
 } // namespace
 
-void set_ensure_observer(ensure_observer observer) noexcept { installed_observer = observer; }
+void set_ensure_observer(ensure_observer observer) noexcept {
+  installed_observer = observer;
+}
 
 namespace detail {
 
@@ -63,8 +62,7 @@ void ensure_failed(const char* invariant, std::source_location where) noexcept {
   std::fprintf(stderr, "weir: broken invariant: %s\n  at %s:%u in %s\n", invariant,
                where.file_name(), static_cast<unsigned>(where.line()), where.function_name());
   // Taken once, so that an observer which fails itself does not come back here for ever.
-  if (const auto observer = installed_observer.exchange(nullptr))
-    observer();
+  if (const auto observer = installed_observer.exchange(nullptr)) observer();
   std::abort();
 }
 
