@@ -36,7 +36,7 @@ bool is_path_character(char c) {
 
 std::string to_string(bundle_name name) {
   std::string text = std::string(step_prefix) + std::to_string(name.step);
-  if (name.repetition != 0) text += "." + std::to_string(name.repetition);
+  if (name.repetition != 0) text.append(".").append(std::to_string(name.repetition));
   return text;
 }
 
