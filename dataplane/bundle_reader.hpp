@@ -57,8 +57,9 @@ struct bundle_choice {
 };
 
 /// The newest bundle that is valid in every byte; nothing if there is no bundle at all. `corrupt`
-/// if there are bundles and none is valid: a run never starts over by itself. `unsupported` if any
-/// is of a newer format: falling back from it would abandon a healthy history.
+/// if there are bundles and none is valid: a run never starts over by itself. `unsupported` if one
+/// that would be passed over is of a newer format: it is healthy, and going back behind it would
+/// abandon a history.
 [[nodiscard]] result<std::optional<bundle_choice>>
 newest_valid_bundle(disk& storage, const std::string& checkpoint_directory,
                     const bundle_survey& survey);
