@@ -86,9 +86,9 @@ TEST_SUITE("crash/run_directory") {
         CHECK(content_of(state, "/run/events-1.jsonl").starts_with(promised));
       });
     });
-    for (const std::string line : {"{\"a\":1}", "{\"b\":2}", "{\"c\":3}"}) {
+    for (const char* line : {"{\"a\":1}", "{\"b\":2}", "{\"c\":3}"}) {
       REQUIRE(log->append(line));
-      all += line + "\n";
+      all.append(line).append("\n");
       REQUIRE(log->write());
       CHECK(content_of(storage, "/run/events-1.jsonl") == all);
       REQUIRE(log->sync());
@@ -104,7 +104,7 @@ TEST_SUITE("crash/run_directory") {
       REQUIRE(log);
       storage.plan({storage.calls() + n, errc::no_space, false});
       bool failed = false;
-      for (const std::string line : {"first", "second", "third"}) {
+      for (const char* line : {"first", "second", "third"}) {
         REQUIRE(log->append(line));
         failed = !log->sync() || failed;
       }
