@@ -75,21 +75,21 @@ void compress_frame(std::span<const std::byte> content, std::vector<std::byte>& 
   target.resize(bytes);
 }
 
-void store_frame(std::span<const std::byte> content, std::vector<std::byte>& target) {
-  ensure(content.size() <= frame_content_max, "a frame has one block");
-  target.clear();
-  target.reserve(content.size() + 32);
-  detail::put(target, std::uint32_t{0x184D2204});
+std::array<std::byte, 19> stored_frame_head(std::size_t content_bytes) {
+  ensure(content_bytes > 0 && content_bytes <= frame_content_max, "a frame has one block");
+  std::vector<std::byte> head;
+  detail::put(head, std::uint32_t{0x184D2204});
   // Version 1, independent blocks, content size present; blocks of up to 4 MiB.
-  detail::put(target, std::uint8_t{0x68});
-  detail::put(target, std::uint8_t{0x70});
-  detail::put(target, std::uint64_t{content.size()});
-  detail::put(target, static_cast<std::uint8_t>(XXH32(target.data() + 4, 10, 0) >> 8));
-  if (!content.empty()) {
-    detail::put(target, static_cast<std::uint32_t>(content.size()) | 0x80000000U);
-    target.insert(target.end(), content.begin(), content.end());
-  }
-  detail::put(target, std::uint32_t{0});
+  detail::put(head, std::uint8_t{0x68});
+  detail::put(head, std::uint8_t{0x70});
+  detail::put(head, std::uint64_t{content_bytes});
+  detail::put(head, static_cast<std::uint8_t>(XXH32(head.data() + 4, 10, 0) >> 8));
+  // The highest bit of a block's size says that it is stored as it is.
+  detail::put(head, static_cast<std::uint32_t>(content_bytes) | 0x80000000U);
+  std::array<std::byte, 19> fixed{};
+  ensure(head.size() == fixed.size(), "the head of a stored frame has its size");
+  std::copy(head.begin(), head.end(), fixed.begin());
+  return fixed;
 }
 
 result<void> decompress_frame(std::span<const std::byte> frame, std::span<std::byte> target) {

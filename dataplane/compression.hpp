@@ -6,6 +6,7 @@
 
 #include "messages/error.hpp"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -22,9 +23,11 @@ inline constexpr std::size_t frame_content_max = std::size_t{4} * 1024 * 1024;
 /// @pre `content.size() <= frame_content_max`
 void compress_frame(std::span<const std::byte> content, std::vector<std::byte>& target);
 
-/// One frame with the content as it is, for data that does not compress.
-/// @pre `content.size() <= frame_content_max`
-void store_frame(std::span<const std::byte> content, std::vector<std::byte>& target);
+/// The bytes in front of and behind content that stands in its frame as it is, for data that does
+/// not compress: nothing is copied.
+/// @pre `content_bytes` is from 1 to `frame_content_max`
+[[nodiscard]] std::array<std::byte, 19> stored_frame_head(std::size_t content_bytes);
+inline constexpr std::array<std::byte, 4> stored_frame_tail{};
 
 /// Decodes exactly one frame into exactly `target`. `corrupt` if it is anything else: another size,
 /// bytes behind its end, a skippable frame.

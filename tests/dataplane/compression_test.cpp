@@ -32,6 +32,14 @@ std::vector<std::byte> tokens(std::size_t count, std::uint64_t seed) {
   return made;
 }
 
+std::vector<std::byte> stored(const std::vector<std::byte>& content) {
+  const auto head = stored_frame_head(content.size());
+  std::vector<std::byte> frame(head.begin(), head.end());
+  frame.insert(frame.end(), content.begin(), content.end());
+  frame.insert(frame.end(), stored_frame_tail.begin(), stored_frame_tail.end());
+  return frame;
+}
+
 std::vector<std::byte> shuffled(const std::vector<std::byte>& content, std::size_t element_bytes) {
   std::vector<std::byte> target(content.size());
   shuffle_bytes(content, element_bytes, target);
@@ -51,9 +59,10 @@ TEST_SUITE("dataplane/compression") {
       CHECK(frame.size() <= frame_bytes_max(content.size()));
       CHECK(decompress_frame(frame, decoded).has_value());
       CHECK(decoded == content);
+      if (content.empty()) continue;
       decoded.assign(content.size(), std::byte{0});
-      store_frame(content, frame);
-      CHECK(frame.size() <= content.size() + 27);
+      frame = stored(content);
+      CHECK(frame.size() <= content.size() + 23);
       CHECK(decompress_frame(frame, decoded).has_value());
       CHECK(decoded == content);
     }
@@ -122,6 +131,6 @@ TEST_SUITE("dataplane/compression") {
     compress_frame(content, plain);
     compress_frame(shuffled(content, 4), better);
     CHECK(better.size() < plain.size());
-    CHECK(better.size() < content.size() / 2);
+    CHECK(better.size() < content.size() * 11 / 20); // One byte of four is noise, one half so.
   }
 }
