@@ -1,5 +1,6 @@
 #include "kernels/model.hpp"
 
+#include "kernels/detail/text.hpp"
 #include "kernels/philox.hpp"
 
 #include <cmath>
@@ -9,6 +10,8 @@
 #include <utility>
 
 namespace weir::kernels {
+
+using detail::text;
 
 namespace {
 
@@ -38,7 +41,7 @@ private:
 };
 
 layer_offsets add_layer(layout_builder& builder, const model_config& config, std::size_t index) {
-  const std::string prefix = "model.layers." + std::to_string(index) + ".";
+  const std::string prefix = text("model.layers.", index, ".");
   const std::string attention = prefix + "self_attn.";
   const std::uint64_t query = std::uint64_t{config.heads} * config.head_size;
   const std::uint64_t key = std::uint64_t{config.kv_heads} * config.head_size;
@@ -104,14 +107,14 @@ result<void> validate(const model_config& config) {
   constexpr std::uint32_t size_limit = 1U << 20;
   for (const auto& [name, size] : sizes)
     if (size == 0 || size > size_limit)
-      return refuse("policy.architecture: " + std::string(name) + " is " + std::to_string(size) +
-                    ", must be between 1 and " + std::to_string(size_limit));
+      return refuse(text("policy.architecture: ", name, " is ", size, ", must be between 1 and ",
+                         size_limit));
   if (config.heads % config.kv_heads != 0)
-    return refuse("policy.architecture: kv_heads " + std::to_string(config.kv_heads) +
-                  " does not divide heads " + std::to_string(config.heads));
+    return refuse(text("policy.architecture: kv_heads ", config.kv_heads, " does not divide heads ",
+                       config.heads));
   if (config.head_size % 2 != 0)
-    return refuse("policy.architecture: head_size " + std::to_string(config.head_size) +
-                  " is odd, rotary embeddings need pairs");
+    return refuse(text("policy.architecture: head_size ", config.head_size,
+                       " is odd, rotary embeddings need pairs"));
   if (!(config.rope_theta > 0.0F) || !(config.rms_epsilon > 0.0F))
     return refuse("policy.architecture: rope_theta and rms_epsilon must be positive");
   return {};

@@ -63,7 +63,7 @@ struct parameter_layout {
   std::vector<layer_offsets> layers;
   std::size_t embedding = 0;
   std::size_t final_norm = 0;
-  std::size_t head = 0; ///< Equal to `embedding` when the embeddings are tied.
+  std::size_t head = 0;  ///< Equal to `embedding` when the embeddings are tied.
   std::size_t total = 0; ///< Floats of the flat buffer, padding included (padding is zero).
 };
 

@@ -54,6 +54,54 @@ struct attention_shape {
   std::size_t value_head_stride = 0; ///< Between key/value heads, in `values`.
 };
 
+/// `key_value_run` with what the gradient of attention needs besides.
+struct key_value_gradient_run {
+  const float* keys = nullptr;      ///< Transposed, as in `key_value_run`.
+  const float* values = nullptr;    ///< Transposed like `keys`.
+  const float* key_rows = nullptr;  ///< Element (token t, feature f) at t x value_stride + f.
+  float* key_gradients = nullptr;   ///< Laid out like `key_rows`; added to.
+  float* value_gradients = nullptr; ///< Laid out like `key_rows`; added to.
+  std::size_t tokens = 0;
+};
+
+/// One query row of the gradient of attention.
+struct attention_gradient_row {
+  const float* query = nullptr;
+  const float* output_gradient = nullptr;
+  float* query_gradient = nullptr;
+};
+
+/// Operands of the gradient of RMSNorm over one row.
+struct rms_norm_gradient {
+  const float* x = nullptr;
+  const float* weight = nullptr;
+  const float* dy = nullptr;
+  float scale = 0.0F;
+  float* dx = nullptr;      ///< Added to, or overwritten if `overwrite`. May be dy then.
+  float* dweight = nullptr; ///< Added to.
+  std::size_t size = 0;
+  bool overwrite = false;
+};
+
+/// What one AdamW update of some consecutive parameters reads and writes (optimizer.hpp).
+struct adamw_operands {
+  const float* weights = nullptr;
+  const float* first_moments = nullptr;
+  const float* second_moments = nullptr;
+  const float* gradients = nullptr;
+  float* weights_after = nullptr;
+  float* first_moments_after = nullptr;
+  float* second_moments_after = nullptr;
+  std::size_t size = 0;
+  float gradient_scale = 1.0F; ///< Of gradient clipping.
+  float beta1 = 0.0F;
+  float beta2 = 0.0F;
+  float step_size = 0.0F;           ///< lr / (1 - beta1^t).
+  float inverse_correction2 = 0.0F; ///< 1 / (1 - beta2^t).
+  float epsilon = 0.0F;
+  float decay = 0.0F; ///< lr x weight_decay.
+};
+
 /// One level's functions. Rows are contiguous; nothing may overlap unless said.
 struct operations {
   isa_level level = isa_level::generic;
@@ -88,6 +136,33 @@ struct operations {
   void (*attention_row)(const attention_shape& shape, const key_value_run* runs,
                         std::size_t run_count, const float* query, float* output,
                         float* scratch) = nullptr;
+
+  // -- what training adds: gradients are added to, unless said ------------------------------------
+
+  /// Inverse of `rope`: its gradient.
+  void (*rope_backward)(float* row, std::size_t heads, std::size_t head_size, const float* cosines,
+                        const float* sines) = nullptr;
+
+  /// Gradients of y = rms_norm(x): `scale` is what the forward function returned, `dy` that of y.
+  void (*rms_norm_backward)(const rms_norm_gradient& operands) = nullptr;
+
+  /// Gradients of y = silu(gate) x up; overwrites gate and up by their gradients.
+  void (*swiglu_backward)(float* gate, float* up, const float* dy, std::size_t size) = nullptr;
+
+  /// Overwrites logits by factor x softmax(logits), given their log-sum-exp.
+  void (*scaled_softmax)(float* logits, float log_sum, float factor, std::size_t size) = nullptr;
+
+  /// Gradient of `attention_row`: overwrites `query_gradient`, adds to those of keys and values.
+  /// `scratch` holds at least three times (tokens + 32) floats.
+  void (*attention_row_backward)(const attention_shape& shape, const key_value_gradient_run* runs,
+                                 std::size_t run_count, const attention_gradient_row& row,
+                                 float* scratch) = nullptr;
+
+  /// One AdamW update, out of place.
+  void (*adamw)(const adamw_operands& operands) = nullptr;
+
+  /// Sum of squares, in lanes.
+  float (*sum_of_squares)(const float* x, std::size_t size) = nullptr;
 };
 
 /// The table of a level. @pre the processor supports it (`usable_isa_levels`).

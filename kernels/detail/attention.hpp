@@ -10,23 +10,20 @@
 namespace weir::kernels::detail {
 namespace {
 
-/// Scores of one head against every token, scaled, at scores[0, tokens). Writes up to 15 more.
-inline std::size_t attention_scores(const attention_shape& shape, const key_value_run* runs,
-                                    std::size_t run_count, std::size_t kv_head, const float* query,
-                                    float* scores) {
-  const float scale = 1.0F / __builtin_sqrtf(static_cast<float>(shape.head_size));
-  std::size_t tokens = 0;
-  for (std::size_t run = 0; run < run_count; ++run) {
-    const float* keys = runs[run].keys + kv_head * shape.key_head_stride;
-    for (std::size_t first = 0; first < runs[run].tokens; first += width) {
-      lanes score = splat(0.0F);
-      for (std::size_t f = 0; f < shape.head_size; ++f)
-        score = multiply_add(splat(query[f]), load(keys + f * shape.key_stride + first), score);
-      store(scores + tokens + first, multiply(score, splat(scale)));
-    }
-    tokens += runs[run].tokens;
+inline float score_scale(const attention_shape& shape) {
+  return 1.0F / __builtin_sqrtf(static_cast<float>(shape.head_size));
+}
+
+/// Products of a vector with each token of a run (features by tokens), times `scale`. Writes up to
+/// 15 floats more than there are tokens.
+inline void run_scores(const attention_shape& shape, const float* features, std::size_t tokens,
+                       const float* vector, float scale, float* scores) {
+  for (std::size_t first = 0; first < tokens; first += width) {
+    lanes score = splat(0.0F);
+    for (std::size_t f = 0; f < shape.head_size; ++f)
+      score = multiply_add(splat(vector[f]), load(features + f * shape.key_stride + first), score);
+    store(scores + first, multiply(score, splat(scale)));
   }
-  return tokens;
 }
 
 /// Turns scores into exp(score - max) and returns their sum.
@@ -48,8 +45,12 @@ inline void attention_row(const attention_shape& shape, const key_value_run* run
   const std::size_t group = shape.heads / shape.kv_heads;
   for (std::size_t head = 0; head < shape.heads; ++head) {
     const std::size_t kv_head = head / group;
-    const std::size_t tokens =
-        attention_scores(shape, runs, run_count, kv_head, query + head * shape.head_size, scratch);
+    std::size_t tokens = 0;
+    for (std::size_t run = 0; run < run_count; ++run) {
+      run_scores(shape, runs[run].keys + kv_head * shape.key_head_stride, runs[run].tokens,
+                 query + head * shape.head_size, score_scale(shape), scratch + tokens);
+      tokens += runs[run].tokens;
+    }
     const float inverse = 1.0F / attention_weights(scratch, tokens);
     float* to = output + head * shape.head_size;
     for_lanes(shape.head_size, [&](std::size_t f, lane_mask mask) {

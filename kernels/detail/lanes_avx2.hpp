@@ -59,6 +59,9 @@ inline lanes multiply(lanes a, lanes b) {
 inline lanes divide(lanes a, lanes b) {
   return {_mm256_div_ps(a.low, b.low), _mm256_div_ps(a.high, b.high)};
 }
+inline lanes square_root(lanes x) {
+  return {_mm256_sqrt_ps(x.low), _mm256_sqrt_ps(x.high)};
+}
 inline lanes minimum(lanes a, lanes b) {
   return {_mm256_min_ps(a.low, b.low), _mm256_min_ps(a.high, b.high)};
 }

@@ -50,6 +50,9 @@ inline lanes multiply(lanes a, lanes b) {
 inline lanes divide(lanes a, lanes b) {
   return _mm512_div_ps(a, b);
 }
+inline lanes square_root(lanes x) {
+  return _mm512_sqrt_ps(x);
+}
 inline lanes minimum(lanes a, lanes b) {
   return _mm512_min_ps(a, b);
 }

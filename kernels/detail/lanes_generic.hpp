@@ -67,6 +67,9 @@ inline lanes multiply(const lanes& a, const lanes& b) {
 inline lanes divide(const lanes& a, const lanes& b) {
   return each([&](std::size_t i) { return a.at[i] / b.at[i]; });
 }
+inline lanes square_root(const lanes& x) {
+  return each([&](std::size_t i) { return __builtin_sqrtf(x.at[i]); });
+}
 inline lanes minimum(const lanes& a, const lanes& b) {
   return each([&](std::size_t i) { return a.at[i] < b.at[i] ? a.at[i] : b.at[i]; });
 }

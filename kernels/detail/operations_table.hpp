@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/detail/attention.hpp"
+#include "kernels/detail/gradient_operations.hpp"
 #include "kernels/detail/row_operations.hpp"
 #include "kernels/detail/tile_product.hpp"
 #include "kernels/ops.hpp"
@@ -25,6 +26,13 @@ constexpr operations make_operations(isa_level level) {
   table.exponential = exponential;
   table.log_sum_exp = log_sum_exp;
   table.attention_row = attention_row;
+  table.rope_backward = rope_backward;
+  table.rms_norm_backward = rms_norm_backward;
+  table.swiglu_backward = swiglu_backward;
+  table.scaled_softmax = scaled_softmax;
+  table.attention_row_backward = attention_row_backward;
+  table.adamw = adamw;
+  table.sum_of_squares = sum_of_squares;
   return table;
 }
 
