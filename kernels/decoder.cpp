@@ -19,9 +19,9 @@ struct decode_part {
   std::optional<error> failed;
 };
 
-class cpu_decoder final : public decoder {
+class batch_decoder final : public decoder {
 public:
-  cpu_decoder(const model_config& config, const decoder_options& options)
+  batch_decoder(const model_config& config, const decoder_options& options)
       : config_(config), options_(options), batch_(config, options), forward_(config, options),
         pool_({.threads = options.threads}), drawn_(options.max_sequences),
         parts_(options.threads) {
@@ -29,6 +29,8 @@ public:
     for (std::uint32_t thread = 0; thread < options.threads; ++thread)
       samplers_.emplace_back(operations_of(options.isa), config.vocabulary);
   }
+
+  result<void> attach_device() { return forward_.attach_device(options_); }
 
   result<void> set_weights(const published_weights& weights) override;
   result<void> admit(const decode_request& request) override { return batch_.admit(request); }
@@ -63,7 +65,7 @@ private:
   std::vector<decode_part> parts_;
 };
 
-result<void> cpu_decoder::set_weights(const published_weights& weights) {
+result<void> batch_decoder::set_weights(const published_weights& weights) {
   const std::size_t expected = parameter_layout(config_).total;
   if (!weights.values || weights.count != expected)
     return failure(errc::invalid_argument, "weight version " + std::to_string(weights.version) +
@@ -77,7 +79,7 @@ result<void> cpu_decoder::set_weights(const published_weights& weights) {
   return {};
 }
 
-result<std::span<const emitted_token>> cpu_decoder::step() {
+result<std::span<const emitted_token>> batch_decoder::step() {
   if (!has_weights_)
     return failure(errc::unavailable, "the decoder has no weights yet: publish a version first");
   if (failed_) return failure(*failed_);
@@ -102,7 +104,7 @@ result<std::span<const emitted_token>> cpu_decoder::step() {
 
 /// Gives each segment to the part with the fewest rows, long segments first: any division gives the
 /// same bits, this one is even.
-void cpu_decoder::divide(std::span<const decode_segment> segments) {
+void batch_decoder::divide(std::span<const decode_segment> segments) {
   for (decode_part& part : parts_) {
     part.rows = {};
     part.segments.clear();
@@ -120,7 +122,7 @@ void cpu_decoder::divide(std::span<const decode_segment> segments) {
     }
 }
 
-void cpu_decoder::lay_out(std::span<const decode_segment> segments) {
+void batch_decoder::lay_out(std::span<const decode_segment> segments) {
   rows_.clear();
   std::uint32_t logits = 0;
   for (decode_part& part : parts_) {
@@ -140,17 +142,20 @@ void cpu_decoder::lay_out(std::span<const decode_segment> segments) {
   }
 }
 
-void cpu_decoder::run_part(decode_part& part, std::uint32_t thread,
-                           std::span<const decode_segment> segments) {
+void batch_decoder::run_part(decode_part& part, std::uint32_t thread,
+                             std::span<const decode_segment> segments) {
   if (part.segments.empty()) return;
-  forward_.compute(rows_, part.rows, thread);
+  if (auto done = forward_.compute(rows_, part.rows, thread); !done) {
+    part.failed = std::move(done).error();
+    return;
+  }
   std::uint32_t logits = part.rows.first_logits;
   for (const std::uint32_t index : part.segments)
     if (segments[index].completes) draw(segments[index], logits++, samplers_[thread], part);
 }
 
-void cpu_decoder::draw(const decode_segment& segment, std::uint32_t logits, row_sampler& sampler,
-                       decode_part& part) {
+void batch_decoder::draw(const decode_segment& segment, std::uint32_t logits, row_sampler& sampler,
+                         decode_part& part) {
   batch_.for_draws(segment, [&](const decoder_batch::group& owner, const decode_draw& place) {
     const double uniform = owner.randomness.uniform(place.sibling, place.position);
     const auto token = sampler.draw(forward_.logits(logits), owner.sampling, uniform);
@@ -188,7 +193,9 @@ result<std::unique_ptr<decoder>> decoder::create(const model_config& config,
     const std::uint32_t whole = (config.context + sized.block_tokens - 1) / sized.block_tokens;
     sized.kv_blocks = whole * sized.max_sequences;
   }
-  return std::make_unique<cpu_decoder>(config, sized);
+  auto made = std::make_unique<batch_decoder>(config, sized);
+  if (const auto attached = made->attach_device(); !attached) return failure(attached.error());
+  return made;
 }
 
 } // namespace weir::kernels

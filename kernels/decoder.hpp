@@ -15,6 +15,7 @@
 /// A decoder belongs to one thread at a time (the stream of its device).
 #pragma once
 
+#include "kernels/device.hpp"
 #include "kernels/kv_cache.hpp"
 #include "kernels/model.hpp"
 #include "kernels/philox.hpp"
@@ -34,6 +35,8 @@ struct decoder_options {
   std::uint32_t prefill_tokens = 256; ///< Most prompt tokens computed in one step.
   std::uint32_t threads = 1;          ///< The calling thread included.
   isa_level isa = detected_isa();     ///< @pre usable on this processor.
+  /// What has a CUDA kernel runs there (now the last RMSNorm), the rest on the CPU; the same bits.
+  device where = {};
   /// Compute the cache of live sequences anew when the weights change, instead of keeping what the
   /// earlier versions wrote (the default, as the systems that users know do).
   bool recompute_on_update = false;
@@ -83,7 +86,8 @@ struct published_weights {
 
 class decoder {
 public:
-  /// Fails with `invalid_argument` when the model or an option is out of range.
+  /// Fails with `invalid_argument` when the model or an option is out of range, and as
+  /// `cuda_rms_norm::create` when the device cannot be used.
   [[nodiscard]] static result<std::unique_ptr<decoder>> create(const model_config& config,
                                                                const decoder_options& options);
   decoder(const decoder&) = delete;
@@ -102,8 +106,9 @@ public:
 
   /// Computes one token of every sequence whose prompt is in the cache. Tokens come by admission
   /// order of their group, then by sibling. The span is valid until the next call.
-  /// Fails with `unavailable` without weights, and with `corrupt` when the policy's logits are no
-  /// distribution: no token of that step is emitted, and all later steps fail alike.
+  /// Fails with `unavailable` without weights. Fails with `corrupt` when the policy's logits are no
+  /// distribution, and with the device's error when it fails: no token of that step is emitted then,
+  /// and all later steps fail alike.
   [[nodiscard]] virtual result<std::span<const emitted_token>> step() = 0;
 
   /// Ends all sequences of a group; their memory is free at once. Returns how many were live: 0

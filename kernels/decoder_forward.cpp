@@ -38,6 +38,17 @@ decoder_forward::decoder_forward(const model_config& config, const decoder_optio
   }
 }
 
+result<void> decoder_forward::attach_device(const decoder_options& options) {
+  if (options.where.kind == device_kind::cpu) return {};
+  const rms_norm_capacity capacity{options.max_sequences, config_.hidden};
+  for (thread_scratch& scratch : scratch_) {
+    auto made = cuda_rms_norm::create(options.where.ordinal, capacity);
+    if (!made) return failure(made.error());
+    scratch.device_norm = std::move(*made);
+  }
+  return {};
+}
+
 void decoder_forward::set_weights(const published_weights& weights) {
   ensure(weights.count == layout_.total, "weights have the size of the model's layout");
   weights_ = weights.values;
@@ -57,8 +68,8 @@ void decoder_forward::set_weights(const published_weights& weights) {
 
 // -- one step -------------------------------------------------------------------------------------
 
-void decoder_forward::compute(std::span<const forward_row> rows, const forward_part& part,
-                              std::uint32_t thread) {
+result<void> decoder_forward::compute(std::span<const forward_row> rows, const forward_part& part,
+                                      std::uint32_t thread) {
   for (std::uint32_t row = part.first_row; row < part.first_row + part.row_count; ++row)
     std::memcpy(x_.data() + std::size_t{row} * config_.hidden,
                 weight(layout_.embedding) + std::size_t{rows[row].token} * config_.hidden,
@@ -70,7 +81,7 @@ void decoder_forward::compute(std::span<const forward_row> rows, const forward_p
     norm_rows(weight(layout_.layers[layer].post_norm), part);
     feed_forward(part, layer);
   }
-  head(rows, part);
+  return head(rows, part, scratch_[thread]);
 }
 
 /// Queries, keys and values of all rows of the part, biases included.
@@ -155,21 +166,34 @@ void decoder_forward::feed_forward(const forward_part& part, std::size_t layer) 
 }
 
 /// The logits of the rows that want them, gathered so that one product computes them all.
-void decoder_forward::head(std::span<const forward_row> rows, const forward_part& part) {
+result<void> decoder_forward::head(std::span<const forward_row> rows, const forward_part& part,
+                                   thread_scratch& scratch) {
+  const std::size_t hidden = config_.hidden;
+  float* gathered = normed_.data() + part.first_row * hidden;
   std::uint32_t wanted = 0;
-  for (std::uint32_t row = part.first_row; row < part.first_row + part.row_count; ++row) {
-    if (!rows[row].wants_logits) continue;
-    float* gathered = normed_.data() + std::size_t{part.first_row + wanted} * config_.hidden;
-    ops_.rms_norm(x_.data() + std::size_t{row} * config_.hidden, weight(layout_.final_norm),
-                  gathered, config_.hidden, config_.rms_epsilon);
-    ++wanted;
-  }
-  if (wanted == 0) return;
-  const forward_part gathered{part.first_row, wanted, part.first_logits};
+  for (std::uint32_t row = part.first_row; row < part.first_row + part.row_count; ++row)
+    if (rows[row].wants_logits)
+      std::memcpy(gathered + wanted++ * hidden, x_.data() + row * hidden, hidden * sizeof(float));
+  if (wanted == 0) return {};
+  if (auto done = norm_gathered(gathered, wanted, scratch); !done) return done;
   const std::size_t vocabulary = config_.vocabulary;
   const matrix_view output{logits_.data() + part.first_logits * vocabulary, wanted, vocabulary,
                            vocabulary};
-  multiply(ops_, view(normed_, gathered, config_.hidden), head_, output);
+  multiply(ops_, view(normed_, {part.first_row, wanted, 0}, hidden), head_, output);
+  return {};
+}
+
+/// The last norm, in place: on the device where there is one.
+result<void> decoder_forward::norm_gathered(float* rows, std::size_t count,
+                                            thread_scratch& scratch) {
+  const float* norm = weight(layout_.final_norm);
+  if (scratch.device_norm)
+    return scratch.device_norm->apply(rows, norm, rows, count, config_.hidden, config_.rms_epsilon,
+                                      ops_.level != isa_level::generic);
+  for (std::size_t row = 0; row < count; ++row)
+    ops_.rms_norm(rows + row * config_.hidden, norm, rows + row * config_.hidden, config_.hidden,
+                  config_.rms_epsilon);
+  return {};
 }
 
 // -- memory ---------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "kernels/decoder.hpp"
+#include "kernels/device_cuda.hpp"
 #include "kernels/matmul.hpp"
 #include "kernels/rope.hpp"
 
@@ -31,13 +32,18 @@ public:
   /// @pre config and options are valid; all memory is allocated here.
   decoder_forward(const model_config& config, const decoder_options& options);
 
+  /// Prepares the device of the options. Nothing to do on the CPU.
+  [[nodiscard]] result<void> attach_device(const decoder_options& options);
+
   /// Packs the matrices of a version and keeps the rest by reference.
   void set_weights(const published_weights& weights);
 
   /// Computes the rows of one part: their keys and values go to the cache, the logits of those that
   /// want them to consecutive rows of `logits`. Parts of one step may run at the same time;
   /// `thread` is below the number of threads and used by one part at a time.
-  void compute(std::span<const forward_row> rows, const forward_part& part, std::uint32_t thread);
+  /// Fails only when a device does.
+  [[nodiscard]] result<void> compute(std::span<const forward_row> rows, const forward_part& part,
+                                     std::uint32_t thread);
 
   [[nodiscard]] std::span<const float> logits(std::uint32_t index) const {
     return {logits_.data() + std::size_t{index} * config_.vocabulary, config_.vocabulary};
@@ -54,6 +60,7 @@ private:
   struct thread_scratch {
     std::vector<key_value_run> runs;
     float_buffer attention;
+    std::unique_ptr<cuda_rms_norm> device_norm; ///< Null on the CPU.
   };
 
   void attend(std::span<const forward_row> rows, const forward_part& part, std::size_t layer,
@@ -61,7 +68,9 @@ private:
   void project(const forward_part& part, std::size_t layer);
   void store_row(const forward_row& row, std::size_t layer, const float* key, const float* value);
   void feed_forward(const forward_part& part, std::size_t layer);
-  void head(std::span<const forward_row> rows, const forward_part& part);
+  [[nodiscard]] result<void> head(std::span<const forward_row> rows, const forward_part& part,
+                                  thread_scratch& scratch);
+  [[nodiscard]] result<void> norm_gathered(float* rows, std::size_t count, thread_scratch& scratch);
   void norm_rows(const float* weight, const forward_part& part);
   [[nodiscard]] matrix_view view(float_buffer& buffer, const forward_part& part,
                                  std::size_t columns) const;
