@@ -1,4 +1,5 @@
 #include "kernels/decoder.hpp"
+#include "kernels/scorer.hpp"
 #include "kernels/tokenizer.hpp"
 
 #include <doctest/doctest.h>
@@ -191,6 +192,49 @@ TEST_SUITE("kernels/decoder") {
       for (std::size_t index = 0; index < 24; ++index)
         CHECK(all.at({1, sibling})[index].token == all.at({1, 0})[index].token);
     CHECK(all.at({1, 0})[3].sampling_logprob == 0.0F);
+  }
+}
+
+/// Every generated token must have, in the scorer, the bits that the decoder reported.
+void check_agreement(const model_config& config, isa_level isa) {
+  const request_text asked{.prompt = std::string(21, 'm'), .siblings = 3, .max_new_tokens = 40};
+  const auto one = ready({.prefill_tokens = 8, .threads = 2, .isa = isa}, config);
+  REQUIRE(admit(*one, asked).has_value());
+  const history generated = drain(*one);
+  std::vector<std::vector<std::uint32_t>> tokens;
+  std::vector<float> expected;
+  for (const auto& [who, emitted] : generated) {
+    tokens.push_back(byte_tokenizer().encode(asked.prompt));
+    for (const emitted_token& token : emitted) {
+      tokens.back().push_back(token.token);
+      expected.push_back(token.logprob);
+    }
+  }
+  std::vector<sequence> sequences;
+  for (const auto& row : tokens) {
+    sequences.emplace_back();
+    sequences.back().tokens = row;
+    sequences.back().prompt_length = 21;
+  }
+  const group groups[] = {{sequences}};
+  std::vector<float> scored(expected.size());
+  const published_weights weights = weights_of(config, 5);
+  scorer reference(config, {.isa = isa});
+  REQUIRE(reference.score({weights.values.get(), weights.count}, groups, scored).has_value());
+  CHECK(std::memcmp(scored.data(), expected.data(), scored.size() * sizeof(float)) == 0);
+}
+
+TEST_SUITE("kernels/decoder/agreement") {
+  TEST_CASE("log-probabilities are the scorer's, bit for bit, for every family and level") {
+    for (const isa_level isa : usable_isa_levels())
+      for (const int family : {0, 1, 2, 3}) {
+        CAPTURE(family);
+        model_config config = tiny;
+        config.attention_bias = family == 1;
+        config.qk_norm = family == 2;
+        config.tied_embeddings = family != 3;
+        check_agreement(config, isa);
+      }
   }
 }
 
