@@ -24,8 +24,8 @@
 /// {"ready":[count,low,high],...} | | d    | publish     | parent bundle, a string | | u    | start
 /// | run, a string | | z    | finish      | end_of_data, steps_reached, stopped, failed |
 ///
-/// Strings hold printable ASCII, escaped as \" and \\; other bytes are written as \u00XX. Integers
-/// are decimal, without sign but for -1, and fit 64 bits.
+/// Strings hold printable ASCII, escaped as \" and \\; other bytes are written as \u00xx. Integers
+/// are decimal, without sign, and fit 64 bits (steps: 63).
 #pragma once
 
 #include "actors/audit/event.hpp"

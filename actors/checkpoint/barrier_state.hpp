@@ -146,7 +146,7 @@ public:
   /// make epochs increase for ever. `has_bundle`: this incarnation restored one and nothing mutated
   /// since, so that the first checkpoint may find nothing to write. Names are unique in each list;
   /// an actor may be in both.
-  barrier_state(barrier_options options, weir::incarnation incarnation, std::uint64_t life,
+  barrier_state(barrier_options options, incarnation run_life, std::uint64_t life,
                 std::vector<std::string> origins, std::vector<std::string> owners, bool has_bundle);
 
   /// Asks for a checkpoint: starts one, or waits for the running one to end.
@@ -158,8 +158,8 @@ public:
   [[nodiscard]] barrier_effects resumed(std::int64_t now, std::string_view origin, epoch_id epoch,
                                         bool held);
   /// A message to this participant failed, or it answered with an error, or it is dead.
-  [[nodiscard]] barrier_effects failed(std::int64_t now, std::string_view participant,
-                                       epoch_id epoch, const error& why);
+  [[nodiscard]] barrier_effects failed(std::int64_t now, std::string_view name, epoch_id epoch,
+                                       const error& why);
   /// The bundle is durable under its name.
   [[nodiscard]] barrier_effects published(std::int64_t now, epoch_id epoch);
   /// It is not; what was written is thrown away by the shell.
@@ -193,6 +193,7 @@ private:
   void unbalanced(std::int64_t now, const error& why, barrier_effects& effects);
   void finish(std::int64_t now, barrier_effects& effects);
   void abort_all(barrier_effects& effects) const;
+  void abort_owners(barrier_effects& effects) const;
   [[nodiscard]] cut_facts facts() const;
   [[nodiscard]] error timeout_error(std::int64_t now, std::span<const lease_report> leases) const;
   [[nodiscard]] bool expects(stage wanted, epoch_id epoch) const;

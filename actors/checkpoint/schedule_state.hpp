@@ -77,6 +77,9 @@ private:
   save_reason waiting_ = save_reason::none;
   stop_reason stop_ = stop_reason::none;
   bool deadline_asked_ = false;
+  bool job_ended_ = false;
+  /// The save under way holds the end of the job.
+  bool asked_at_end_ = false;
 };
 
 } // namespace weir
