@@ -23,6 +23,15 @@
 
 namespace weir {
 
+/// A group that asks for a capacity permit, with its stamp: a policy looks at unready slots too.
+struct start_request {
+  group_id group;
+  std::int64_t dispatch_index = -1;
+  std::int64_t target_step = -1;
+  weight_version admission_version;
+  std::uint64_t window = 0;
+};
+
 /// Staged rows of one attempt of a group.
 struct staged_group {
   group_id group;
@@ -93,7 +102,7 @@ public:
 
   /// Queues a group for a capacity permit. Nothing if it holds or awaits one.
   /// Errors: conflict if the group is in the index already.
-  [[nodiscard]] result<void> request_start(group_id group, std::int64_t dispatch_index);
+  [[nodiscard]] result<void> request_start(const start_request& request);
   /// Starts waiting groups while permits are free; returns them in dispatch order.
   [[nodiscard]] std::vector<group_id> grant_permits();
   [[nodiscard]] bool started(group_id group) const { return permits_.holds(group); }
@@ -122,7 +131,10 @@ public:
                                               std::uint64_t groups) const;
 
   /// READY -> CLAIMED for exactly `groups` groups that the policy selects; none if it selects
-  /// fewer. Returns them in dispatch order. Their permits are free again.
+  /// fewer. Returns them in dispatch order. Their permits are free again. A step may claim in
+  /// several chunks, all at one version.
+  /// Errors: invalid_argument if the policy selects what is not READY, or twice; conflict for
+  /// another version.
   [[nodiscard]] result<std::vector<replay_record>> claim(std::uint64_t step, weight_version version,
                                                          std::uint64_t groups, event_stream& events,
                                                          std::uint64_t transaction);
@@ -136,7 +148,8 @@ public:
   /// READY -> DROPPED(stale) for what the policy evicts at `version`.
   [[nodiscard]] cleared_groups evict(weight_version version, event_stream& events,
                                      std::uint64_t transaction);
-  /// READY -> DROPPED(end_of_data) for everything that is left when no step can use it.
+  /// READY -> DROPPED(end_of_data) for everything that is left when no step can use it, what an
+  /// unfinished step claimed included.
   [[nodiscard]] cleared_groups drop_remainder(event_stream& events, std::uint64_t transaction);
 
   /// No further group will be committed in this run. The text says why.
@@ -166,14 +179,20 @@ public:
 
 private:
   using slot_list = std::vector<policy_slot>;
+  struct step_claim {
+    weight_version version;
+    std::vector<group_id> groups;
+  };
 
-  [[nodiscard]] slot_list::iterator slot_of(std::int64_t dispatch_index, group_id group);
+  [[nodiscard]] slot_list::iterator place_of(std::int64_t dispatch_index, group_id group);
   void insert_slot(const policy_slot& slot);
-  void release_slots(std::span<const group_id> groups);
-  [[nodiscard]] result<std::vector<group_id>> selectable(weight_version version,
-                                                         std::uint64_t groups) const;
-  [[nodiscard]] cleared_groups drop(std::span<const group_id> groups, drop_reason reason,
-                                    event_stream& events, std::uint64_t transaction);
+  void release_slot(std::int64_t dispatch_index, group_id group);
+  [[nodiscard]] result<std::vector<group_id>>
+  selectable(weight_version version, std::uint64_t groups_min, std::uint64_t groups_max) const;
+  [[nodiscard]] result<std::vector<replay_record>>
+  ready_records(std::span<const group_id> groups) const;
+  void drop_ready(group_id group, drop_reason reason, cleared_groups& cleared, event_stream& events,
+                  std::uint64_t transaction);
 
   std::shared_ptr<const sampler_policy> policy_;
   replay_options options_;
@@ -181,11 +200,11 @@ private:
   dispatch_permits permits_;
   /// In dispatch order.
   slot_list slots_;
-  /// Dispatch index of groups that are started or READY, or wait for a permit.
-  std::map<group_id, std::int64_t> dispatch_of_;
+  /// Groups that are started and not READY, or wait for a permit.
+  std::map<group_id, start_request> starts_;
   std::map<group_id, staged_group> staged_;
-  /// CLAIMED groups by step; follows from the index.
-  std::map<std::uint64_t, std::vector<group_id>> claimed_;
+  /// CLAIMED groups by step; the groups follow from the index.
+  std::map<std::uint64_t, step_claim> claims_;
   std::optional<std::string> supply_end_;
 };
 

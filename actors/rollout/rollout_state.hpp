@@ -31,10 +31,18 @@ struct reserved_batch {
   friend bool operator==(const reserved_batch&, const reserved_batch&) = default;
 };
 
+/// A restored group whose attempts are used up.
+struct spent_group {
+  group_id group;
+  drop_reason reason = drop_reason::poisoned;
+
+  friend bool operator==(const spent_group&, const spent_group&) = default;
+};
+
 /// What a restored ledger asks for.
 struct recovery_plan {
-  /// To be dropped, reason `poisoned`: their data attempts are used up.
-  std::vector<group_id> poisoned;
+  /// To be dropped, not dispatched.
+  std::vector<spent_group> spent;
   /// ADMITTED, in dispatch order: to be generated again with their stamps.
   std::vector<ledger_record> dispatch;
   /// In order of admission.

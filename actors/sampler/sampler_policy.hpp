@@ -49,7 +49,7 @@ struct selection {
   weight_version version;
   std::uint64_t groups_min = 1;
   std::uint64_t groups_max = 1;
-  /// Reproducible modes: only groups before the first slot that is not ready.
+  /// Reproducible modes: the policy sees only what stands before the first unready slot.
   bool ready_prefix_only = false;
 };
 
@@ -77,8 +77,7 @@ public:
   [[nodiscard]] virtual std::int64_t stamp(std::int64_t dispatch_index) const = 0;
 
   /// Returns all eligible groups up to `groups_max`, or none if there are fewer than `groups_min`.
-  /// It never waits to fill. Errors: invalid_argument if min < 1 or max < min, or if the policy
-  /// names a group that is not a ready slot.
+  /// It never waits to fill. Errors: invalid_argument if min < 1 or max < min.
   [[nodiscard]] result<std::vector<group_id>> select(std::span<const policy_slot> slots,
                                                      const selection& wanted) const;
   /// Returns the ready groups that no step at `version` or later may train on.

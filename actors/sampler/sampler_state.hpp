@@ -56,9 +56,13 @@ struct failure_outcome {
 struct sampler_restored {
   std::uint64_t admitted = 0;
   std::uint64_t reserved = 0;
-  /// Admitted groups whose data attempts are used up: drop them as poisoned, do not dispatch them.
-  std::vector<group_id> poisoned;
+  /// Admitted groups that earlier incarnations dispatched too often: one data failure more each.
+  std::uint64_t suspected = 0;
 };
+
+/// Why a restored ADMITTED group must be dropped instead of dispatched, if it must.
+[[nodiscard]] std::optional<drop_reason> spent(const ledger_record& record,
+                                               const failure_limits& limits);
 
 class sampler_state {
 public:
@@ -81,7 +85,8 @@ public:
 
   /// Rechecks the gate; if it is open, moves the dispatch index and makes the first N groups of the
   /// admission ADMITTED. The rest gets a fresh admission id.
-  /// Errors: not_found if no RESERVED group belongs to the admission.
+  /// Errors: not_found if no RESERVED group belongs to the admission; conflict if it has fewer than
+  /// N groups and the sampler stamps, since such a step could never fill.
   [[nodiscard]] result<admission_outcome> admit(std::uint64_t admission, event_stream& events,
                                                 std::uint64_t transaction);
 
