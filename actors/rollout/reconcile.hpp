@@ -4,11 +4,12 @@
 /// 1. N must be the same. The dispatch index must not be older than any work. No label may name
 ///    weights that are newer than the restored ones.
 /// 2. A group in both belongs to the data plane: its ledger entry is discarded.
-/// 3. If the sampler or its window changed, all groups are stamped anew in dispatch order: READY,
-///    ADMITTED, then RESERVED, in batches of N, from the restored version v on, so that the
-///    dispatch index becomes v - 1 + number of batches. A RESERVED group that was stamped is
-///    ADMITTED now; it may start once weights within the new window are live. Each group keeps the
-///    window that was in force at its admission.
+/// 3. If the sampler or its window changed, all groups are stamped anew in dispatch order: READY
+///    and ADMITTED, in batches of N, from the restored version v on, so that the dispatch index
+///    becomes v - 1 + number of batches. RESERVED groups fill up the last of these batches and are
+///    ADMITTED with it; they may start once weights within the new window are live. The others stay
+///    RESERVED, in batches of N that the gate admits next, in order: the stamps that follow. Each
+///    group that was admitted keeps the window that was in force then.
 ///
 /// Refusing a changed sampler, or stamping only the READY groups, would lose groups or wedge.
 #pragma once
@@ -43,6 +44,9 @@ struct reconciled {
   std::vector<restamped_group> groups;
   /// Groups that the last re-stamped step lacks.
   std::uint64_t shortfall = 0;
+  /// What the owners write to the audit log once they have loaded their images.
+  std::vector<group_event> ledger_events;
+  std::vector<group_event> replay_events;
 };
 
 /// All or nothing: on an error both images are as before. `version` is the trainer's restored one.
