@@ -13,6 +13,7 @@
 #include "dataplane/persistent_map.hpp"
 #include "messages/error.hpp"
 #include "messages/ids.hpp"
+#include "messages/schemas.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -115,6 +116,11 @@ void add_tallies(const sampler_image& image, cut_tallies& tallies);
 
 /// All records in dispatch order, reserved ones last. O(n log n); for restore and tests.
 [[nodiscard]] std::vector<ledger_record> in_dispatch_order(const ledger_map& ledger);
+
+/// A record as it travels and is stored. `unpack_record`: corrupt for an unknown phase or a missing
+/// sample.
+[[nodiscard]] std::unique_ptr<LedgerRecordT> pack_record(const ledger_record& record);
+[[nodiscard]] result<ledger_record> unpack_record(const LedgerRecordT& packed);
 
 inline constexpr std::uint32_t rollout_recovery_format = 1;
 
