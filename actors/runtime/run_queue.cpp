@@ -8,6 +8,10 @@
 
 namespace weir {
 
+blocking_pool& run_queue_host::host_pool() noexcept {
+  detail::ensure_failed("only actors offload work", std::source_location::current());
+}
+
 namespace {
 // The only thread-local of the runtime: an allocation function of a coroutine has no other way to
 // learn whose turn it is. Read through an opaque call, because a coroutine may continue on another
@@ -58,12 +62,12 @@ void promise_base::unhandled_exception() noexcept {
   } catch (const std::exception& thrown) {
     text = thrown.what();
   } catch (...) {
-    text += "";
+    text += ", thrown by a library";
   }
   text += " (in ";
   text += made_at_.function_name();
   text += ")";
-  queue_->host_.host_failed(error{errc::internal, std::move(text), queue_->host_.host_name()});
+  queue_->host_->host_failed(error{errc::internal, std::move(text), queue_->host_->host_name()});
 }
 
 } // namespace detail
@@ -121,13 +125,12 @@ std::string run_queue::describe_tasks() const {
     children[task.parent()].push_back(&task);
     alive.insert(&task);
   });
-  std::string text = host_.host_name() + "\n";
-  for (const auto& [parent, tasks] : children) {
+  std::string text = host_->host_name() + "\n";
+  live_.each([&](const detail::promise_base& task) {
     // A spawned child outlives the one that spawned it: then it is a root of its own.
-    if (parent != nullptr && alive.contains(parent)) continue;
-    for (const auto* task : tasks)
-      describe_tree(text, children, *task);
-  }
+    if (task.parent() == nullptr || !alive.contains(task.parent()))
+      describe_tree(text, children, task);
+  });
   return text;
 }
 

@@ -24,6 +24,7 @@
 
 namespace weir {
 
+class blocking_pool;
 class run_queue;
 class scope;
 
@@ -32,6 +33,7 @@ namespace detail {
 struct ready_tag;
 struct live_tag;
 class promise_base;
+class ask_table;
 
 /// Told when a coroutine that it started has come to its end. May destroy the frame.
 class child_observer {
@@ -101,6 +103,10 @@ public:
   [[nodiscard]] virtual const std::string& host_name() const = 0;
   /// Monotonic time of the world.
   [[nodiscard]] virtual std::chrono::nanoseconds host_now() const = 0;
+  /// Where its asks wait; null where nobody can be asked (plain tests of coroutines).
+  [[nodiscard]] virtual detail::ask_table* host_asks() noexcept { return nullptr; }
+  /// Where its blocking work runs.
+  [[nodiscard]] virtual blocking_pool& host_pool() noexcept;
   /// A coroutine ended by an exception: the actor has failed.
   virtual void host_failed(error reason) noexcept = 0;
 
@@ -110,7 +116,9 @@ protected:
 
 class run_queue {
 public:
-  explicit run_queue(run_queue_host& host) noexcept : host_(host) {}
+  /// A queue whose host is set before anything runs.
+  run_queue() = default;
+  explicit run_queue(run_queue_host& host) noexcept : host_(&host) {}
   run_queue(const run_queue&) = delete;
   run_queue& operator=(const run_queue&) = delete;
   /// @pre every coroutine of this queue is gone
@@ -129,8 +137,9 @@ public:
   /// Makes those ready that gave up the rest of their turn (`yield`).
   void next_round() noexcept { ready_.take_all(deferred_); }
 
-  [[nodiscard]] run_queue_host& host() const noexcept { return host_; }
-  [[nodiscard]] std::chrono::nanoseconds now() const { return host_.host_now(); }
+  void set_host(run_queue_host& host) noexcept { host_ = &host; }
+  [[nodiscard]] run_queue_host& host() const noexcept { return *host_; }
+  [[nodiscard]] std::chrono::nanoseconds now() const { return host_->host_now(); }
   [[nodiscard]] detail::timer_heap& timers() noexcept { return timers_; }
   [[nodiscard]] detail::frame_pool& frames() noexcept { return frames_; }
   /// The coroutine that runs at this moment, if any.
@@ -162,7 +171,7 @@ public:
 private:
   friend class detail::promise_base;
 
-  run_queue_host& host_;
+  run_queue_host* host_ = nullptr;
   detail::frame_pool frames_;
   detail::timer_heap timers_;
   detail::link_list<detail::promise_base, detail::ready_tag> ready_;
