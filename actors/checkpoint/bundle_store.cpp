@@ -1,0 +1,130 @@
+#include "actors/checkpoint/bundle_store.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <utility>
+
+namespace weir {
+
+namespace {
+
+std::string number(std::int64_t value) {
+  return std::to_string(value);
+}
+
+/// `training_info.json`, for people; nothing reads it back.
+std::string training_info(const cut_facts& cut, const bundle_store_options& options,
+                          std::optional<double> metric) {
+  std::string text = "{\n  \"run_id\": \"" + options.run_id + "\",\n";
+  text += "  \"epoch\": \"" + to_string(cut.epoch) + "\",\n";
+  text += "  \"step\": " + number(cut.trainer_step) + ",\n";
+  text += "  \"weight_version\": " + number(cut.trainer_step) + ",\n";
+  if (metric && std::isfinite(*metric))
+    text += "  \"" + options.metric_name + "\": " + std::to_string(*metric) + ",\n";
+  text += "  \"handed_out\": " + std::to_string(cut.tallies.handed_out.count) + ",\n";
+  for (std::size_t state = 0; state < group_states; ++state) {
+    if (static_cast<group_state>(state) == group_state::none) continue;
+    text += "  \"" + std::string(to_string(static_cast<group_state>(state))) +
+            "\": " + std::to_string(cut.tallies.in_state[state].count) + ",\n";
+  }
+  text += "  \"hold_us\": " + number(cut.timings.hold_ns / 1000) + ",\n";
+  text += "  \"drain_us\": " + number(cut.timings.drain_ns / 1000) + ",\n";
+  text += "  \"capture_us\": " + number(cut.timings.capture_ns / 1000) + "\n}\n";
+  return text;
+}
+
+} // namespace
+
+bundle_store::bundle_store(dataplane::disk& storage,
+                           std::shared_ptr<dataplane::run_directory> directory,
+                           bundle_store_options options, std::vector<dataplane::bundle> known,
+                           std::optional<dataplane::bundle> restored)
+    : storage_(storage), directory_(std::move(directory)), options_(std::move(options)),
+      known_(std::move(known)), newest_(std::move(restored)) {}
+
+result<std::shared_ptr<unfinished_bundle>> bundle_store::begin(const cut_facts& cut,
+                                                               std::optional<double> metric) {
+  auto writer = dataplane::bundle_writer::begin(storage_, options_.checkpoint_directory, cut.epoch);
+  if (!writer) return failure(std::move(writer.error()));
+  auto bundle = std::make_shared<unfinished_bundle>(
+      unfinished_bundle{std::move(*writer), cut, metric, {}, std::nullopt});
+  const auto* const twin = same_step(static_cast<std::uint64_t>(cut.trainer_step));
+  if (twin == nullptr) return bundle;
+  auto linked = bundle->writer.link_folder(*twin, "policy");
+  if (!linked) {
+    bundle->writer.discard();
+    return failure(std::move(linked.error()));
+  }
+  bundle->policy_from = dataplane::to_string(twin->name);
+  return bundle;
+}
+
+/// A bundle of this life's own history at that step: its policy is the same, bit for bit.
+const dataplane::bundle* bundle_store::same_step(std::uint64_t step) const {
+  if (!newest_ || newest_->content.step != step) return nullptr;
+  return &*newest_;
+}
+
+result<void> bundle_store::add_training_info(unfinished_bundle& bundle) const {
+  auto file = bundle.writer.create("training_info.json");
+  if (!file) return failure(std::move(file.error()));
+  const std::string text = training_info(bundle.cut, options_, bundle.metric);
+  if (auto appended = file->append(std::as_bytes(std::span(text))); !appended) return appended;
+  auto finished = file->finish();
+  if (!finished) return failure(std::move(finished.error()));
+  return bundle.writer.add(std::move(*finished));
+}
+
+result<published_bundle> bundle_store::publish(unfinished_bundle& bundle) {
+  if (auto added = add_training_info(bundle); !added) {
+    bundle.writer.discard();
+    return failure(std::move(added.error()));
+  }
+  dataplane::publication what;
+  what.run_id = options_.run_id;
+  what.step = static_cast<std::uint64_t>(bundle.cut.trainer_step);
+  for (const owner_sequence& owner : bundle.cut.owners)
+    what.owners.push_back({owner.owner, owner.sequence});
+  if (bundle.metric) what.metrics.push_back({options_.metric_name, *bundle.metric});
+  published_bundle outcome;
+  if (newest_) {
+    outcome.parent = dataplane::to_string(newest_->name);
+    what.parent = dataplane::manifest_parent{outcome.parent, newest_->manifest_checksum};
+  }
+  what.still_current = [this] { return directory_->check_current(options_.life); };
+  auto published = bundle.writer.publish(std::move(what));
+  if (!published) return failure(std::move(published.error()));
+  newest_ = published->published;
+  known_.push_back(published->published);
+  outcome.name = dataplane::to_string(newest_->name);
+  for (const auto& file : newest_->content.files)
+    outcome.bytes += file.bytes;
+  outcome.pointer_failure = published->pointer_failure;
+  return outcome;
+}
+
+result<void> bundle_store::retire() {
+  std::vector<dataplane::bundle_standing> standings;
+  for (const dataplane::bundle& bundle : known_) {
+    dataplane::bundle_standing standing;
+    standing.name = bundle.name;
+    standing.epoch = bundle.content.epoch;
+    standing.metric = bundle.content.metric(options_.metric_name);
+    standings.push_back(standing);
+  }
+  const auto names = dataplane::bundles_to_retire(standings, options_.retention, {});
+  if (names.empty()) return {};
+  auto retired = dataplane::retire_bundles(storage_, options_.checkpoint_directory, names);
+  if (!retired) return retired;
+  std::erase_if(known_, [&names](const dataplane::bundle& bundle) {
+    return std::ranges::find(names, bundle.name) != names.end();
+  });
+  return {};
+}
+
+std::string bundle_store::newest_name() const {
+  return newest_ ? dataplane::to_string(newest_->name) : std::string();
+}
+
+} // namespace weir

@@ -1,0 +1,77 @@
+/// The published bundles of a run, and how the next one comes to be. No actor: called on the
+/// blocking pool, one call at a time.
+#pragma once
+
+#include "actors/checkpoint/barrier_state.hpp"
+#include "dataplane/bundle_writer.hpp"
+#include "dataplane/retention.hpp"
+#include "dataplane/run_directory.hpp"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace weir {
+
+struct bundle_store_options {
+  std::string checkpoint_directory;
+  std::string run_id;
+  /// The life that publishes; a higher number in INCARNATION stops it.
+  incarnation life;
+  std::string metric_name;
+  dataplane::retention_policy retention;
+};
+
+/// A bundle that is being written. Owners write below `writer.directory()`.
+struct unfinished_bundle {
+  dataplane::bundle_writer writer;
+  cut_facts cut;
+  std::optional<double> metric;
+  /// Name of the bundle whose policy was linked, or empty.
+  std::string policy_from;
+  std::optional<error> failed; ///< First failure of a section.
+};
+
+/// What a publication came to.
+struct published_bundle {
+  std::string name;
+  std::string parent;
+  std::uint64_t bytes = 0;
+  std::optional<error> pointer_failure; ///< `latest` does not name it; it is complete all the same.
+};
+
+class bundle_store {
+public:
+  /// `known` are the valid bundles found at the start; `restored` the one this life continues.
+  bundle_store(dataplane::disk& storage, std::shared_ptr<dataplane::run_directory> directory,
+               bundle_store_options options, std::vector<dataplane::bundle> known,
+               std::optional<dataplane::bundle> restored);
+
+  /// Makes the directory of the unfinished bundle. The policy of a published bundle of the same
+  /// step and history is linked instead of written again.
+  [[nodiscard]] result<std::shared_ptr<unfinished_bundle>> begin(const cut_facts& cut,
+                                                                 std::optional<double> metric);
+  /// Publishes, in the order of bundle_writer.hpp, with `training_info.json` added. The events up to
+  /// the cut are durable before.
+  [[nodiscard]] result<published_bundle> publish(unfinished_bundle& bundle);
+  /// Retires what the policy does not keep. An error is for the log: the next call tries again.
+  [[nodiscard]] result<void> retire();
+
+  /// The bundle that this life restored or published last.
+  [[nodiscard]] std::string newest_name() const;
+
+private:
+  [[nodiscard]] const dataplane::bundle* same_step(std::uint64_t step) const;
+  [[nodiscard]] result<void> add_training_info(unfinished_bundle& bundle) const;
+
+  dataplane::disk& storage_;
+  std::shared_ptr<dataplane::run_directory> directory_;
+  bundle_store_options options_;
+  std::vector<dataplane::bundle> known_;
+  std::optional<dataplane::bundle> newest_;
+};
+
+} // namespace weir

@@ -1,0 +1,322 @@
+#include "actors/checkpoint/checkpoint.hpp"
+
+#include "actors/checkpoint/balance.hpp"
+#include "actors/checkpoint/participant.hpp"
+#include "actors/runtime/combinators.hpp"
+#include "actors/runtime/offload.hpp"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+#include <variant>
+
+namespace weir {
+
+namespace {
+
+/// What an owner said of its part, or why it cannot be understood.
+result<captured_report> report_of(const Captured& answer) {
+  captured_report report;
+  report.sequence = sequence_number(answer.sequence());
+  report.tainted = answer.tainted();
+  report.mutations = answer.mutations();
+  report.trainer_step = answer.trainer_step();
+  if (answer.tallies() == nullptr) return report;
+  for (const auto* tally : *answer.tallies()) {
+    const std::string_view state =
+        tally->state() != nullptr ? tally->state()->string_view() : std::string_view();
+    auto added = add_tally(report.tallies, state, tally_from(tally->count(), tally->sum()));
+    if (!added) return failure(std::move(added.error()));
+  }
+  return report;
+}
+
+std::int64_t nanoseconds(std::chrono::nanoseconds duration) {
+  return duration.count();
+}
+
+} // namespace
+
+checkpoint::checkpoint(context ctx, checkpoint_options options, checkpoint_peers peers,
+                       checkpoint_services services)
+    : actor(ctx), options_(std::move(options)), peers_(std::move(peers)), self_(std::move(ctx)),
+      services_(std::move(services)), events_(*services_.log, name()),
+      barrier_(options_.barrier, life(), 1, peers_.origins, peers_.owners, options_.restored),
+      schedule_(options_.schedule, clock().now()) {
+  serve(&checkpoint::on_request);
+  serve(&checkpoint::on_periodic);
+}
+
+task<void> checkpoint::run() {
+  constexpr std::chrono::nanoseconds idle = std::chrono::seconds(60);
+  if (auto found = find_participants(); !found) {
+    fail(std::move(found.error()));
+    co_return;
+  }
+  while (true) {
+    std::int64_t next = now() + nanoseconds(idle);
+    next = std::min(next, barrier_.deadline().value_or(next));
+    next = std::min(next, schedule_.next_tick().value_or(next));
+    const auto rest = std::chrono::nanoseconds(std::max<std::int64_t>(next - now(), 0));
+    auto woken = co_await first_of(wait_for_change(), sleep(rest));
+    std::ignore = woken; // Either way the deadlines are looked at again.
+    const auto reports = lease_reports();
+    perform(barrier_.tick(now(), reports));
+    schedule(schedule_.tick(now()));
+  }
+}
+
+result<void> checkpoint::find_participants() {
+  for (const std::string& name : peers_.origins) {
+    const auto found = self_.find<origin_protocol>(name);
+    if (!found)
+      return failure(errc::not_found, "the barrier's origin " + name + " is not in the graph");
+    origins_.emplace(name, found);
+  }
+  for (const std::string& name : peers_.owners) {
+    const auto found = self_.find<owner_protocol>(name);
+    if (!found)
+      return failure(errc::not_found, "the barrier's owner " + name + " is not in the graph");
+    owners_.emplace(name, found);
+  }
+  return {};
+}
+
+task<void> checkpoint::wait_for_change() {
+  co_await changed_.raised();
+}
+task<void> checkpoint::sleep(std::chrono::nanoseconds rest) {
+  co_await clock().after(rest);
+}
+
+task<checkpoint::published_reply> checkpoint::on_request(message<RequestCheckpoint> request) {
+  const request_ticket mine =
+      issue(request->reason() != nullptr ? request->reason()->str() : std::string("on request"));
+  while (!tickets_.at(mine.value).answer)
+    co_await answered_.raised();
+  auto answer = std::move(*tickets_.at(mine.value).answer);
+  tickets_.erase(mine.value);
+  if (!answer) co_return failure(std::move(answer.error()));
+  co_return pack(*answer);
+}
+
+task<void> checkpoint::on_periodic(message<PeriodicCheckpoint> note) {
+  if (note->has_metric()) metric_ = static_cast<double>(note->metric());
+  std::ignore = issue("every save_period steps"); // Nobody waits; a failure is logged.
+  co_return;
+}
+
+request_ticket checkpoint::issue(std::string reason) {
+  const request_ticket mine{next_ticket_++};
+  tickets_.emplace(mine.value, ticket{std::move(reason), std::nullopt});
+  perform(barrier_.request(now(), mine));
+  return mine;
+}
+
+void checkpoint::schedule(save_reason reason) {
+  if (reason != save_reason::none)
+    std::ignore = issue(std::string(to_string(reason))); // `settle` tells the schedule.
+}
+
+void checkpoint::perform(const barrier_effects& effects) {
+  for (const barrier_effect& effect : effects)
+    perform_one(effect);
+  changed_.raise();
+}
+
+void checkpoint::perform_one(const barrier_effect& effect) {
+  if (const auto* ask = std::get_if<send_quiesce>(&effect)) {
+    conversations_.spawn(&checkpoint::quiesce, this, *ask);
+  } else if (const auto* take = std::get_if<send_cut>(&effect)) {
+    conversations_.spawn(&checkpoint::cut, this, *take);
+  } else if (const auto* open = std::get_if<send_resume>(&effect)) {
+    conversations_.spawn(&checkpoint::resume, this, *open);
+  } else if (const auto* stop = std::get_if<send_abort>(&effect)) {
+    AbortEpochT note;
+    note.epoch = std::make_unique<EpochId>(wire_epoch(stop->epoch));
+    if (const auto origin = origins_.find(stop->to); origin != origins_.end())
+      origin->second.tell(pack(note));
+    else
+      owners_.at(stop->to).tell(pack(note));
+  } else if (const auto* release = std::get_if<send_release>(&effect)) {
+    ReleaseCaptureT note;
+    note.epoch = std::make_unique<EpochId>(wire_epoch(release->epoch));
+    owners_.at(release->to).tell(pack(note));
+  } else if (const auto* ready = std::get_if<publish_cut>(&effect)) {
+    conversations_.spawn(&checkpoint::publish, this, ready->cut);
+  } else if (const auto* done = std::get_if<answer_published>(&effect)) {
+    settle(done->tickets, newest_.value_or(CheckpointPublishedT()));
+  } else if (const auto* refused = std::get_if<answer_refused>(&effect)) {
+    log(log_level::error, "no bundle: " + to_string(refused->why));
+    settle(refused->tickets, failure(refused->why));
+  } else if (const auto* end = std::get_if<end_run>(&effect)) {
+    fail(end->why);
+  }
+}
+
+/// Answers those who wait, and tells the schedule how its save ended.
+void checkpoint::settle(const std::vector<request_ticket>& tickets,
+                        const result<CheckpointPublishedT>& answer) {
+  for (const request_ticket& one : tickets) {
+    const auto place = tickets_.find(one.value);
+    if (place != tickets_.end()) place->second.answer = answer;
+  }
+  answered_.raise();
+  if (schedule_.asked() != save_reason::none)
+    schedule(answer ? schedule_.published(now()) : schedule_.failed(now()));
+  if (schedule_.stop() != stop_reason::none) finish_run();
+}
+
+task<void> checkpoint::quiesce(send_quiesce what) {
+  QuiesceT want;
+  want.epoch = std::make_unique<EpochId>(wire_epoch(what.epoch));
+  want.hold_limit_ns = static_cast<std::uint64_t>(what.hold_limit_ns);
+  want.answer_within_ns = static_cast<std::uint64_t>(options_.barrier.quiesce_timeout_ns / 10 * 9);
+  auto request = pack(want);
+  const auto origin = origins_.at(what.to);
+  const std::chrono::nanoseconds patience(options_.barrier.quiesce_timeout_ns * 2);
+  auto answer = co_await origin.ask(request, within(patience));
+  if (answer)
+    perform(barrier_.quiesced(now(), what.to, epoch_of((*answer)->epoch())));
+  else if (answer.error().code != errc::timed_out)
+    perform(barrier_.failed(now(), what.to, what.epoch, answer.error()));
+}
+
+task<void> checkpoint::cut(send_cut what) {
+  CutT want;
+  want.epoch = std::make_unique<EpochId>(wire_epoch(what.epoch));
+  auto request = pack(want);
+  const auto owner = owners_.at(what.to);
+  const std::chrono::nanoseconds patience(options_.barrier.capture_timeout_ns * 2);
+  auto answer = co_await owner.ask(request, within(patience));
+  if (!answer && answer.error().code == errc::timed_out)
+    co_return; // The barrier has its own deadline, and gives up by itself.
+  result<captured_report> report = answer ? report_of(**answer) : failure(answer.error());
+  if (report)
+    perform(barrier_.captured(now(), what.to, epoch_of((*answer)->epoch()), *report));
+  else
+    perform(barrier_.failed(now(), what.to, what.epoch, report.error()));
+}
+
+task<void> checkpoint::resume(send_resume what) {
+  ResumeT want;
+  want.epoch = std::make_unique<EpochId>(wire_epoch(what.epoch));
+  auto request = pack(want);
+  const auto origin = origins_.at(what.to);
+  const std::chrono::nanoseconds patience(options_.barrier.resume_timeout_ns * 2);
+  auto answer = co_await origin.ask(request, within(patience));
+  if (answer)
+    perform(barrier_.resumed(now(), what.to, epoch_of((*answer)->epoch()), (*answer)->held()));
+  else if (answer.error().code != errc::timed_out)
+    perform(barrier_.failed(now(), what.to, what.epoch, answer.error()));
+}
+
+/// Off the barrier: gates are open, generation never stopped, owners go on mutating.
+task<void> checkpoint::publish(cut_facts cut) {
+  const std::uint64_t tokens_before = services_.counters->tokens_generated.load();
+  auto published = co_await write_and_publish(cut);
+  if (!published) {
+    perform(barrier_.publish_failed(now(), cut.epoch, published.error()));
+    co_return;
+  }
+  newest_ = *published;
+  peers_.observer.tell(pack(*newest_));
+  if (services_.record) {
+    checkpoint_record record;
+    record.published = *newest_;
+    record.tokens_while_writing = services_.counters->tokens_generated.load() - tokens_before;
+    services_.record(record);
+  }
+  perform(barrier_.published(now(), cut.epoch));
+  co_await retire();
+}
+
+task<result<CheckpointPublishedT>> checkpoint::write_and_publish(cut_facts cut) {
+  const std::int64_t began = now();
+  const auto store = services_.store;
+  const auto log = services_.log;
+  const auto metric = metric_;
+  events_.append(cut_event{cut.epoch, cut.owners, cut.tallies});
+  auto make_directory = [store, cut, metric] { return store->begin(cut, metric); };
+  auto bundle = co_await offload(std::move(make_directory));
+  if (!bundle) co_return failure(std::move(bundle.error()));
+  auto written = co_await write_sections(*bundle);
+  if (!written) co_return failure(std::move(written.error()));
+  const auto unfinished = *bundle;
+  auto finish = [store, log, unfinished]() -> result<published_bundle> {
+    if (auto durable = log->sync(); !durable) {
+      unfinished->writer.discard();
+      return failure(std::move(durable.error()));
+    }
+    return store->publish(*unfinished);
+  };
+  auto published = co_await offload(std::move(finish));
+  if (!published) co_return failure(std::move(published.error()));
+  events_.append(published_event{published->name, cut.epoch, published->parent});
+  if (published->pointer_failure)
+    log(log_level::warning, published->name + " is published, but `latest` does not name it: " +
+                                to_string(*published->pointer_failure));
+  CheckpointPublishedT done;
+  done.bundle = published->name;
+  done.step = static_cast<std::uint64_t>(cut.trainer_step);
+  done.hold_ns = static_cast<std::uint64_t>(cut.timings.hold_ns);
+  done.drain_ns = static_cast<std::uint64_t>(cut.timings.drain_ns);
+  done.capture_ns = static_cast<std::uint64_t>(cut.timings.capture_ns);
+  done.write_ns = static_cast<std::uint64_t>(now() - began);
+  done.bytes = published->bytes;
+  co_return done;
+}
+
+/// All owners write side by side; the first failure fails the bundle once all have ended.
+task<result<void>> checkpoint::write_sections(std::shared_ptr<unfinished_bundle> bundle) {
+  scope writing;
+  for (const std::string& owner : peers_.owners)
+    writing.spawn(&checkpoint::write_section, this, bundle, owner);
+  co_await writing.joined();
+  if (!bundle->failed) co_return result<void>();
+  auto discard = [bundle] {
+    bundle->writer.discard();
+    return true;
+  };
+  auto discarded = co_await offload(std::move(discard));
+  std::ignore = discarded; // What is left behind, the next restore removes.
+  co_return failure(*bundle->failed);
+}
+
+task<void> checkpoint::write_section(std::shared_ptr<unfinished_bundle> bundle, std::string owner) {
+  WriteSectionT want;
+  want.epoch = std::make_unique<EpochId>(wire_epoch(bundle->cut.epoch));
+  want.directory = bundle->writer.directory();
+  want.link_policy_from = bundle->policy_from;
+  auto request = pack(want);
+  const auto writer = owners_.at(owner);
+  auto written = co_await writer.ask(request, within(options_.write_timeout));
+  if (!written) {
+    if (!bundle->failed) bundle->failed = std::move(written.error());
+    co_return;
+  }
+  for (flatbuffers::uoffset_t i = 0;
+       (*written)->files() != nullptr && i < (*written)->files()->size(); ++i) {
+    auto added = bundle->writer.add(section_from(*(*written)->files()->Get(i), bundle->cut.epoch));
+    if (!added && !bundle->failed) bundle->failed = std::move(added.error());
+  }
+}
+
+task<void> checkpoint::retire() {
+  const auto store = services_.store;
+  auto work = [store] { return store->retire(); };
+  auto retired = co_await offload(std::move(work));
+  if (!retired)
+    log(log_level::warning, "older bundles were not removed: " + to_string(retired.error()));
+}
+
+/// Those who did not answer at all. An origin that is merely held up by a lease has named it in its
+/// answer before the barrier's deadline.
+std::vector<lease_report> checkpoint::lease_reports() const {
+  std::vector<lease_report> reports;
+  for (const std::string& participant : barrier_.unanswered())
+    reports.push_back({participant, ""});
+  return reports;
+}
+
+} // namespace weir

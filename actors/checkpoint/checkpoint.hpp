@@ -1,0 +1,122 @@
+/// The checkpoint actor: cuts, writes and publishes bundles.
+///
+/// Who is asked what and when is `barrier_state`'s; this shell sends what it says, and feeds the
+/// answers back. Off the barrier it has the owners write their captured sections side by side, then
+/// publishes and retires on the blocking pool. It may die, hang or be cut off at any point: gates
+/// open by themselves, and a bundle counts only once it is published.
+///
+/// Waits on: origins (quiesced, resumed), owners (captured, section written), the disk.
+#pragma once
+
+#include "actors/audit/event_log.hpp"
+#include "actors/checkpoint/barrier_state.hpp"
+#include "actors/checkpoint/bundle_store.hpp"
+#include "actors/checkpoint/schedule_state.hpp"
+#include "actors/protocols.hpp"
+#include "actors/run_counters.hpp"
+#include "actors/runtime/actor.hpp"
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace weir {
+
+struct checkpoint_options {
+  barrier_options barrier;
+  /// Only `save_interval_ns` and `must_save_by_ns` are decided here; periods are the trainer's.
+  save_schedule schedule;
+  std::chrono::nanoseconds write_timeout = std::chrono::seconds(300);
+  std::string metric_name = "train:reward";
+  /// True when this incarnation restored a bundle: nothing is written until something mutates.
+  bool restored = false;
+};
+
+/// Who takes part in the barrier, by name: the trainer is asked for a cut and asks for one itself,
+/// so they are looked up when the graph runs, not handed over when it is built.
+struct checkpoint_peers {
+  std::vector<std::string> origins;
+  std::vector<std::string> owners;
+  handle<observer_protocol> observer; ///< May be empty.
+};
+
+/// What one checkpoint did, for `metrics.jsonl`.
+struct checkpoint_record {
+  CheckpointPublishedT published;
+  std::uint64_t tokens_while_writing = 0;
+  std::string reason;
+};
+
+/// What it works with. `store` and `log` are used on pool threads, one call at a time each.
+struct checkpoint_services {
+  std::shared_ptr<bundle_store> store;
+  std::shared_ptr<event_log> log;
+  std::shared_ptr<run_counters> counters;
+  std::function<void(const checkpoint_record&)> record; ///< May be empty. Called on the actor.
+};
+
+class checkpoint : public actor {
+public:
+  using protocol = checkpoint_protocol;
+
+  checkpoint(context ctx, checkpoint_options options, checkpoint_peers peers,
+             checkpoint_services services);
+
+private:
+  using published_reply = result<message<CheckpointPublished>>;
+
+  /// One request and, once it is there, its answer.
+  struct ticket {
+    std::string reason;
+    std::optional<result<CheckpointPublishedT>> answer;
+  };
+
+  task<void> run() override; ///< Deadlines of the barrier, and saves by time.
+  task<published_reply> on_request(message<RequestCheckpoint> request);
+  task<void> on_periodic(message<PeriodicCheckpoint> note);
+
+  // One coroutine per message to a participant; each feeds the answer back.
+  task<void> quiesce(send_quiesce what);
+  task<void> cut(send_cut what);
+  task<void> resume(send_resume what);
+  task<void> publish(cut_facts cut);
+  task<result<CheckpointPublishedT>> write_and_publish(cut_facts cut);
+  task<result<void>> write_sections(std::shared_ptr<unfinished_bundle> bundle);
+  task<void> write_section(std::shared_ptr<unfinished_bundle> bundle, std::string owner);
+  task<void> retire();
+  task<void> wait_for_change();
+  task<void> sleep(std::chrono::nanoseconds rest);
+
+  [[nodiscard]] result<void> find_participants();
+  void perform(const barrier_effects& effects);
+  void perform_one(const barrier_effect& effect);
+  void settle(const std::vector<request_ticket>& tickets,
+              const result<CheckpointPublishedT>& answer);
+  [[nodiscard]] request_ticket issue(std::string reason);
+  void schedule(save_reason reason);
+  [[nodiscard]] std::vector<lease_report> lease_reports() const;
+  [[nodiscard]] std::int64_t now() { return clock().now(); }
+
+  const checkpoint_options options_;
+  const checkpoint_peers peers_;
+  const context self_;
+  std::map<std::string, handle<origin_protocol>> origins_;
+  std::map<std::string, handle<owner_protocol>> owners_;
+  const checkpoint_services services_;
+  event_stream events_;
+  barrier_state barrier_;
+  schedule_state schedule_;
+  std::map<std::uint64_t, ticket> tickets_;
+  std::uint64_t next_ticket_ = 1;
+  std::optional<double> metric_;
+  std::optional<CheckpointPublishedT> newest_;
+  signal changed_;
+  signal answered_;
+  scope conversations_;
+};
+
+} // namespace weir

@@ -1,0 +1,244 @@
+#include "actors/checkpoint/restore.hpp"
+
+#include "actors/dataloader/dataloader_section.hpp"
+#include "actors/replay/rollout_rows.hpp"
+#include "dataplane/section_file.hpp"
+#include "dataplane/set_aside.hpp"
+#include "dataplane/snapshot_file.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <variant>
+
+namespace weir {
+
+namespace {
+
+/// The payload of one of our own sections, its header checked against the bundle.
+result<std::vector<std::byte>> read_section(dataplane::disk& storage, const std::string& directory,
+                                            const dataplane::bundle& bundle,
+                                            const std::string& path) {
+  auto file = dataplane::read_bundle_file(storage, directory, bundle, path);
+  if (!file) return file;
+  const auto payload = dataplane::section_payload(*file, bundle.content.epoch);
+  if (!payload)
+    return failure(payload.error().code,
+                   dataplane::to_string(bundle.name) + "/" + path + ": " + payload.error().text);
+  return std::vector<std::byte>(payload->begin(), payload->end());
+}
+
+std::int64_t integer_tag(const dataplane::row_summary& row, std::string_view name) {
+  for (const dataplane::tag& tag : row.tags) {
+    if (tag.name == name && std::holds_alternative<std::int64_t>(tag.value))
+      return std::get<std::int64_t>(tag.value);
+  }
+  return -1;
+}
+
+/// The data plane's side of the comparison: which rows it has, of which groups.
+inventory inventory_of(const dataplane::snapshot& rows) {
+  inventory listed;
+  listed.field_names.assign(rollout_fields().begin(), rollout_fields().end());
+  for (const auto& partition : rows.inventory()) {
+    for (const dataplane::row_summary& row : partition.rows) {
+      inventory_row entry;
+      entry.row = row.id;
+      entry.group = group_id(static_cast<std::uint64_t>(integer_tag(row, "group")));
+      entry.sibling = static_cast<std::uint32_t>(integer_tag(row, "sibling"));
+      entry.committed = row.state == dataplane::row_state::committed;
+      for (const dataplane::field_summary& field : row.fields) {
+        const auto place = std::ranges::find(listed.field_names, field.name);
+        if (place == listed.field_names.end()) continue;
+        entry.fields |= std::uint64_t{1} << (place - listed.field_names.begin());
+        if (field.name == "logprobs" && !field.shape.empty()) entry.tokens += field.shape.front();
+      }
+      listed.rows.push_back(entry);
+    }
+  }
+  return listed;
+}
+
+restored_sections sections_of(const restored_states& states) {
+  restored_sections sections;
+  sections.data_plane = inventory_of(states.rows);
+  sections.required_fields = sections.data_plane.field_names;
+  for (const replay_record& record : in_dispatch_order(states.replay.index))
+    sections.replay.push_back(
+        {record.group, record.rows, record.dispatch_index, record.claimed_for});
+  for (const ledger_record& record : in_dispatch_order(states.sampler.ledger)) {
+    ledger_entry entry;
+    entry.group = record.group;
+    entry.admitted = record.phase == group_phase::admitted;
+    entry.admission = record.admission;
+    entry.dispatch_index = record.dispatch_index;
+    entry.dispatches = record.dispatches;
+    for (const sibling_record& sibling : record.sibling_records) {
+      if (sibling.sealed) entry.sealed.push_back({sibling.sibling, sibling.row});
+    }
+    sections.ledger.push_back(std::move(entry));
+  }
+  sections.next_group = group_id(states.cursor.ordinal);
+  sections.dispatch_index = states.sampler.dispatch_index;
+  return sections;
+}
+
+result<void> load_sections(dataplane::disk& storage, const std::string& directory,
+                           restored_states& states) {
+  const auto loader = read_section(storage, directory, states.bundle, "train_dataloader.fb");
+  if (!loader) return failure(loader.error());
+  auto cursor = decode_dataloader(*loader);
+  if (!cursor) return failure(std::move(cursor.error()));
+  states.cursor = cursor->cursor;
+  const auto recovery = read_section(storage, directory, states.bundle, "rollout_recovery.fb");
+  if (!recovery) return failure(recovery.error());
+  auto sampler = decode_sampler(*recovery);
+  if (!sampler) return failure(std::move(sampler.error()));
+  states.sampler = std::move(sampler->image);
+  const auto metadata =
+      read_section(storage, directory, states.bundle, "replay_buffer_metadata.fb");
+  if (!metadata) return failure(metadata.error());
+  auto replay = decode_replay(*metadata);
+  if (!replay) return failure(std::move(replay.error()));
+  states.replay = std::move(replay->image);
+  return {};
+}
+
+result<void> load_policy(dataplane::disk& storage, const std::string& directory,
+                         restored_states& states) {
+  for (const dataplane::manifest_file& file : states.bundle.content.files) {
+    if (!file.path.starts_with("policy/")) continue;
+    auto bytes = dataplane::read_bundle_file(storage, directory, states.bundle, file.path);
+    if (!bytes) return failure(std::move(bytes.error()));
+    states.policy.emplace(file.path, std::move(*bytes));
+  }
+  return {};
+}
+
+/// Which bundle to restore: the newest valid one, or the one that was named.
+struct choice {
+  std::optional<dataplane::bundle> bundle;
+  std::vector<dataplane::broken_bundle> passed_over;
+};
+
+result<choice> choose(dataplane::disk& storage, const restore_request& request,
+                      const dataplane::bundle_survey& survey) {
+  choice made;
+  if (request.fresh) return made;
+  if (request.from) {
+    const auto name = dataplane::parse_bundle_name(*request.from);
+    if (!name)
+      return failure(errc::invalid_argument,
+                     "--from " + *request.from + ": is no bundle's name; use step_N");
+    auto opened = dataplane::open_bundle(storage, request.checkpoint_directory, *name);
+    if (!opened) return failure(std::move(opened.error()));
+    made.bundle = std::move(*opened);
+    return made;
+  }
+  auto newest = dataplane::newest_valid_bundle(storage, request.checkpoint_directory, survey);
+  if (!newest) return failure(std::move(newest.error()));
+  if (*newest) {
+    made.bundle = std::move((*newest)->chosen);
+    made.passed_over = std::move((*newest)->passed_over);
+  }
+  return made;
+}
+
+/// Sets aside what belongs to another history, and says so.
+result<void> set_histories_aside(dataplane::disk& storage, const restore_request& request,
+                                 const dataplane::bundle_survey& survey, const choice& made,
+                                 std::vector<std::string>& notices) {
+  for (const dataplane::broken_bundle& broken : made.passed_over)
+    notices.push_back(dataplane::to_string(broken.name) + " cannot be restored (" +
+                      to_string(broken.reason) + ")");
+  std::vector<std::string> renamed;
+  if (made.bundle) {
+    auto aside =
+        dataplane::abandon_newer(storage, request.checkpoint_directory, survey, *made.bundle);
+    if (!aside) return failure(std::move(aside.error()));
+    renamed = std::move(*aside);
+  } else {
+    for (const dataplane::bundle& bundle : survey.readable) {
+      auto aside = dataplane::set_aside(storage, request.checkpoint_directory,
+                                        dataplane::abandoned_prefix, bundle.name);
+      if (!aside) return failure(std::move(aside.error()));
+      renamed.push_back(std::move(*aside));
+    }
+    for (const dataplane::broken_bundle& bundle : survey.broken) {
+      auto aside = dataplane::set_aside(storage, request.checkpoint_directory,
+                                        dataplane::abandoned_prefix, bundle.name);
+      if (!aside) return failure(std::move(aside.error()));
+      renamed.push_back(std::move(*aside));
+    }
+    if (!renamed.empty()) {
+      if (auto synced = storage.sync_directory(request.checkpoint_directory); !synced)
+        return synced;
+    }
+  }
+  for (const std::string& name : renamed)
+    notices.push_back("set aside as " + name + ": it belongs to another history");
+  return {};
+}
+
+} // namespace
+
+result<restored_states> load_bundle(dataplane::disk& storage, const restore_request& request,
+                                    const dataplane::bundle& chosen) {
+  restored_states states;
+  states.bundle = chosen;
+  if (auto loaded = load_sections(storage, request.checkpoint_directory, states); !loaded)
+    return failure(std::move(loaded.error()));
+  if (auto loaded = load_policy(storage, request.checkpoint_directory, states); !loaded)
+    return failure(std::move(loaded.error()));
+  auto rows = dataplane::read_snapshot(
+      storage, dataplane::join(request.checkpoint_directory, dataplane::to_string(chosen.name)),
+      chosen.content.epoch);
+  if (!rows) return failure(std::move(rows.error()));
+  states.rows = std::move(*rows);
+  auto plan = plan_restore(sections_of(states));
+  if (!plan)
+    return failure(plan.error().code, dataplane::to_string(chosen.name) + ": " + plan.error().text);
+  states.plan = std::move(*plan);
+  auto changes = reconcile(states.sampler, states.replay, *request.policy, request.groups_per_step,
+                           weight_version(chosen.content.step));
+  if (!changes) return failure(std::move(changes.error()));
+  states.changes = std::move(*changes);
+  return states;
+}
+
+result<begun_life> begin_life(dataplane::disk& storage, dataplane::run_directory& directory,
+                              const restore_request& request, const std::string& new_run_id,
+                              const restore_check& check) {
+  constexpr int attempts_max = 3; // A zombie publishes at most what it had begun.
+  begun_life begun;
+  begun.run_id = new_run_id;
+  for (int attempt = 0; attempt < attempts_max; ++attempt) {
+    auto survey = dataplane::survey_bundles(storage, request.checkpoint_directory);
+    if (!survey) return failure(std::move(survey.error()));
+    auto made = choose(storage, request, *survey);
+    if (!made) return failure(std::move(made.error()));
+    if (made->bundle) {
+      auto states = load_bundle(storage, request, *made->bundle);
+      if (!states) return failure(std::move(states.error()));
+      if (auto fine = check(*states); !fine) return failure(std::move(fine.error()));
+      begun.run_id = states->bundle.content.run_id;
+      begun.states = std::move(*states);
+    }
+    auto life = directory.raise_incarnation(survey->highest_incarnation);
+    if (!life) return failure(std::move(life.error()));
+    begun.life = *life;
+    auto again = dataplane::survey_bundles(storage, request.checkpoint_directory);
+    if (!again) return failure(std::move(again.error()));
+    if (again->readable != survey->readable) continue;
+    auto aside = set_histories_aside(storage, request, *again, *made, begun.notices);
+    if (!aside) return failure(std::move(aside.error()));
+    for (const dataplane::bundle& bundle : again->readable) {
+      if (made->bundle && bundle.content.epoch <= made->bundle->content.epoch)
+        begun.known.push_back(bundle);
+    }
+    return begun;
+  }
+  return failure(errc::conflict, request.checkpoint_directory +
+                                     ": another process keeps publishing bundles here; stop it");
+}
+
+} // namespace weir

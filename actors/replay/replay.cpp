@@ -1,0 +1,237 @@
+#include "actors/replay/replay.hpp"
+
+#include "actors/replay/replay_section.hpp"
+#include "actors/replay/rollout_rows.hpp"
+#include "actors/runtime/combinators.hpp"
+
+#include <utility>
+
+namespace weir {
+
+replay::replay(context ctx, replay_contents contents, weight_version version, event_sink& events,
+               std::shared_ptr<run_counters> counters)
+    : participant(std::move(ctx), barrier_role::origin_and_owner, events),
+      state_(std::move(contents.index)), store_(std::move(contents.rows)), version_(version),
+      counters_(std::move(counters)) {
+  serve(&replay::on_start);
+  serve(&replay::on_stage);
+  serve(&replay::on_commit);
+  serve(&replay::on_await_batch);
+  serve(&replay::on_claim);
+  serve(&replay::on_consume);
+  serve(&replay::on_stop);
+  serve(&replay::on_discard);
+  serve(&replay::on_supply_ended);
+  serve(&replay::on_version_moved);
+}
+
+task<void> replay::run() {
+  while (true) {
+    while (!eviction_due())
+      co_await changed_.raised();
+    auto evicted = co_await shielded(evict());
+    if (!evicted) {
+      fail(std::move(evicted.error()));
+      co_return;
+    }
+  }
+}
+
+bool replay::eviction_due() const {
+  return remainder_due_ || state_.evictable(version_);
+}
+
+/// One lease, looked at again once it is held: what was due may be gone.
+task<result<void>> replay::evict() {
+  auto lease = co_await mutations().enter();
+  if (state_.evictable(version_))
+    clear_rows(state_.evict(version_, events(), lease.transaction()).rows);
+  if (std::exchange(remainder_due_, false))
+    clear_rows(state_.drop_remainder(events(), lease.transaction()).rows);
+  mutated();
+  changed();
+  co_return result<void>();
+}
+
+/// Answers once the group holds a capacity permit. Asked again after a timeout, it keeps its place.
+task<result<message<GroupStarted>>> replay::on_start(message<StartGroup> request) {
+  const start_request wanted{group_id(request->group()), request->dispatch_index(),
+                             request->target_step(), weight_version(request->admission_version()),
+                             request->window()};
+  if (auto queued = state_.request_start(wanted); !queued)
+    co_return failure(std::move(queued.error()));
+  changed();
+  while (!state_.started(wanted.group))
+    co_await changed_.raised();
+  GroupStartedT answer;
+  answer.group = wanted.group.value;
+  co_return pack(answer);
+}
+
+/// Writes rows that are in no cut. Above the high-water mark it waits for room, unless the open step
+/// needs the group: the step's straggler must always find a place.
+task<result<message<GroupStaged>>> replay::on_stage(message<StageGroup> request) {
+  const group_id group(request->group());
+  const auto rows = rollout_rows::of(*request);
+  if (!rows) co_return failure(rows.error());
+  const auto versions = versions_of(rows->versions());
+  if (!versions) co_return failure(versions.error());
+  result<std::vector<row_id>> staged;
+  while (true) {
+    const auto kind = state_.needed_at(group, version_) ? dataplane::admission::priority
+                                                        : dataplane::admission::ordinary;
+    staged = store_->stage(rollout_partition, rows->rows(), kind);
+    if (staged || staged.error().code != errc::exhausted) break;
+    co_await changed_.raised();
+  }
+  if (!staged) co_return failure(std::move(staged.error()));
+  const auto replaced =
+      state_.stage({group, request->content_attempt(), versions->start, versions->end, *staged});
+  if (!replaced) {
+    drop_rows(*staged);
+    co_return failure(replaced.error());
+  }
+  drop_rows(*replaced);
+  GroupStagedT answer;
+  answer.group = group.value;
+  co_return pack(answer);
+}
+
+task<result<message<GroupCommitted>>> replay::on_commit(lease_ref lease,
+                                                        message<CommitGroup> request) {
+  if (request->sample() == nullptr)
+    co_return failure(errc::invalid_argument,
+                      "group " + std::to_string(request->group()) + ": a sample is needed");
+  commit_request wanted;
+  wanted.group = group_id(request->group());
+  wanted.content_attempt = request->content_attempt();
+  wanted.sample = {request->sample()->epoch(), request->sample()->position()};
+  wanted.dispatch_index = request->dispatch_index();
+  wanted.target_step = request->target_step();
+  wanted.admission_version = weight_version(request->admission_version());
+  wanted.window = request->window();
+  const auto rows = state_.commit(wanted, events(), lease.transaction());
+  if (!rows) co_return failure(rows.error());
+  const auto committed = store_->commit(rollout_partition, *rows);
+  ensure(committed.has_value(), "staged rows of the index are staged in the store");
+  applied(lease);
+  changed();
+  GroupCommittedT answer;
+  answer.group = wanted.group.value;
+  answer.rows = rows->size();
+  co_return pack(answer);
+}
+
+task<result<message<BatchReady>>> replay::on_await_batch(message<AwaitBatch> request) {
+  const weight_version version(request->version());
+  while (true) {
+    const auto outlook = state_.outlook(request->step(), version, request->groups());
+    if (!outlook) co_return failure(outlook.error());
+    if (outlook->prospect == batch_prospect::ended && outlook->available > 0) {
+      remainder_due_ = true;
+      changed_.raise();
+    } else if (outlook->prospect != batch_prospect::wait) {
+      BatchReadyT answer;
+      answer.available = outlook->available;
+      answer.end_of_data = outlook->prospect == batch_prospect::ended;
+      co_return pack(answer);
+    }
+    co_await changed_.raised();
+  }
+}
+
+task<result<message<BatchClaimed>>> replay::on_claim(lease_ref lease, message<ClaimBatch> request) {
+  const auto claimed = state_.claim(request->step(), weight_version(request->version()),
+                                    request->groups(), events(), lease.transaction());
+  if (!claimed) co_return failure(claimed.error());
+  applied(lease);
+  changed();
+  co_return read_groups(*claimed);
+}
+
+task<result<message<BatchConsumed>>> replay::on_consume(lease_ref lease,
+                                                        message<ConsumeBatch> request) {
+  const auto consumed = state_.consume(request->step(), events(), lease.transaction());
+  clear_rows(consumed.rows);
+  applied(lease);
+  changed();
+  BatchConsumedT answer;
+  answer.groups = consumed.groups.size();
+  co_return pack(answer);
+}
+
+task<void> replay::on_stop(message<StopGroup> note) {
+  drop_rows(state_.stop(group_id(note->group())));
+  changed();
+  co_return;
+}
+
+task<void> replay::on_discard(message<DiscardGroup> note) {
+  drop_rows(state_.discard(group_id(note->group()), note->content_attempt()));
+  drop_rows(state_.stop(group_id(note->group())));
+  changed();
+  co_return;
+}
+
+task<void> replay::on_supply_ended(message<SupplyEnded> note) {
+  state_.end_supply(note->reason() != nullptr ? note->reason()->str() : "the supply ended");
+  changed();
+  co_return;
+}
+
+task<void> replay::on_version_moved(message<VersionMoved> note) {
+  version_ = std::max(version_, weight_version(note->version()));
+  changed();
+  co_return;
+}
+
+captured_section replay::capture() {
+  captured_section section;
+  section.sequence = events().newest();
+  const replay_image image = state_.capture();
+  const dataplane::snapshot rows = store_->capture();
+  add_tallies(image, section.tallies);
+  section.write = [image, rows](const section_target& target) {
+    return write_replay_section(target, image, rows);
+  };
+  return section;
+}
+
+/// The rows of claimed groups, as the trainer wants them: in dispatch order, siblings in order.
+result<message<BatchClaimed>> replay::read_groups(const std::vector<replay_record>& records) {
+  BatchClaimedT answer;
+  for (const replay_record& record : records) {
+    auto rows = store_->get(rollout_partition, record.rows, rollout_fields());
+    if (!rows) return failure(std::move(rows.error()));
+    auto group = std::make_unique<ClaimedGroupT>();
+    group->group = record.group.value;
+    group->target_step = record.target_step;
+    group->start_version = record.start_version.value;
+    group->end_version = record.end_version.value;
+    for (std::size_t row = 0; row < record.rows.size(); ++row)
+      group->siblings.push_back(std::make_unique<SiblingRolloutT>(sibling_of(*rows, row)));
+    answer.groups.push_back(std::move(group));
+  }
+  return pack(answer);
+}
+
+void replay::drop_rows(std::span<const row_id> rows) {
+  if (rows.empty()) return;
+  const auto dropped = store_->drop_staged(rollout_partition, rows);
+  ensure(dropped.has_value(), "staged rows of the index are staged in the store");
+}
+
+void replay::clear_rows(std::span<const row_id> rows) {
+  if (rows.empty()) return;
+  const auto cleared = store_->clear(rollout_partition, rows);
+  ensure(cleared.has_value(), "committed rows of the index are committed in the store");
+}
+
+/// Something moved: whoever waits for a permit, for room or for a batch looks again.
+void replay::changed() {
+  std::ignore = state_.grant_permits(); // Those who got one look for themselves.
+  counters_->groups_buffered.store(state_.buffered(), std::memory_order_relaxed);
+  changed_.raise();
+}
+
+} // namespace weir

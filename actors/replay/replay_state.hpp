@@ -1,0 +1,211 @@
+/// The replay actor's state: permits, staged rows, the replay index, selection by the sampler's
+/// policy. No actor, coroutine, clock or I/O; rows are ids, their tensors live in the data plane.
+///
+/// A slot is a group that holds a capacity permit: started and not ready yet, or READY. Every path
+/// out of a slot (claim, eviction, drop, stop) gives its permit back once. Slots stand in dispatch
+/// order, (dispatch index, group), whatever the order of commits.
+///
+/// Transitions are whole or not at all, as in sampler_state.hpp. What a cut keeps is the index and
+/// the totals; permits and staged rows end with the incarnation.
+#pragma once
+
+#include "actors/replay/dispatch_permits.hpp"
+#include "actors/replay/replay_index.hpp"
+#include "actors/sampler/sampler_policy.hpp"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace weir {
+
+/// A group that asks for a capacity permit, with its stamp: a policy looks at unready slots too.
+struct start_request {
+  group_id group;
+  std::int64_t dispatch_index = -1;
+  std::int64_t target_step = -1;
+  weight_version admission_version;
+  std::uint64_t window = 0;
+};
+
+/// Staged rows of one attempt of a group.
+struct staged_group {
+  group_id group;
+  std::uint32_t content_attempt = 0;
+  weight_version start_version;
+  weight_version end_version;
+  /// One per sibling, in sibling order.
+  std::vector<row_id> rows;
+};
+
+/// A commit, with the stamp that the ledger gave out when it decided it.
+struct commit_request {
+  group_id group;
+  std::uint32_t content_attempt = 0;
+  sample_id sample;
+  std::int64_t dispatch_index = -1;
+  std::int64_t target_step = -1;
+  weight_version admission_version;
+  std::uint64_t window = 0;
+};
+
+/// Groups that left the index, with the rows that the data plane must clear now.
+struct cleared_groups {
+  std::vector<group_id> groups;
+  std::vector<row_id> rows;
+};
+
+/// Whether the next chunk of a step can be claimed.
+enum class batch_prospect : std::uint8_t {
+  wait,  ///< Not yet.
+  ready, ///< A claim finds it now.
+  ended, ///< Never: the data is at its end, and so is the run.
+};
+struct batch_outlook {
+  batch_prospect prospect = batch_prospect::wait;
+  /// Groups that a claim would get now; at the end, groups that are left over.
+  std::uint64_t available = 0;
+};
+
+struct replay_options {
+  /// `max_buffered_rollouts`: started and ready groups.
+  std::uint64_t groups_buffered_max = 64;
+  /// Reproducible modes: claim only the ready prefix in dispatch order.
+  bool ready_prefix_only = false;
+};
+
+/// What a restore means for replay, for the table that it prints.
+struct replay_restored {
+  std::uint64_t ready = 0;
+  /// Of these, claimed by a step that did not finish.
+  std::uint64_t unclaimed = 0;
+};
+
+/// Versions of the first and of the last kept token over all siblings: the smallest and the
+/// largest. Errors: invalid_argument if no sibling has a token.
+struct version_span {
+  weight_version start;
+  weight_version end;
+};
+[[nodiscard]] result<version_span>
+versions_of(std::span<const std::vector<std::uint64_t>> sibling_token_versions);
+
+class replay_state {
+public:
+  replay_state(std::shared_ptr<const sampler_policy> policy, replay_options options);
+
+  // Permits. `grant_permits` is called after each change; it answers whoever got one.
+
+  /// Queues a group for a capacity permit. Nothing if it holds or awaits one.
+  /// Errors: conflict if the group is in the index already.
+  [[nodiscard]] result<void> request_start(const start_request& request);
+  /// Starts waiting groups while permits are free; returns them in dispatch order.
+  [[nodiscard]] std::vector<group_id> grant_permits();
+  [[nodiscard]] bool started(group_id group) const { return permits_.holds(group); }
+  /// Ends a group that will not be committed: dropped, aborted, or its rollout gone. Returns its
+  /// staged rows, to be dropped. Nothing if the group is unknown or READY.
+  [[nodiscard]] std::vector<row_id> stop(group_id group);
+
+  // Staged rows. Invisible, in no cut.
+
+  /// Remembers the rows of one attempt, and returns those of an earlier attempt, to be dropped.
+  /// Errors: conflict if the group was not started, is READY, or is at a newer attempt.
+  [[nodiscard]] result<std::vector<row_id>> stage(staged_group staged);
+  /// Forgets staged rows whose commit found no ledger entry, and returns them, to be dropped.
+  [[nodiscard]] std::vector<row_id> discard(group_id group, std::uint32_t content_attempt);
+
+  // Transitions.
+
+  /// Staged rows become committed, the group READY. Returns the rows, for the data plane.
+  /// Errors: conflict if that attempt is not staged.
+  [[nodiscard]] result<std::vector<row_id>> commit(const commit_request& request,
+                                                   event_stream& events, std::uint64_t transaction);
+
+  /// What the next claim of `groups` groups for `step` can expect.
+  /// Errors: exhausted if the step can never fill, with what is claimed, needed and buffered.
+  [[nodiscard]] result<batch_outlook> outlook(std::uint64_t step, weight_version version,
+                                              std::uint64_t groups) const;
+
+  /// READY -> CLAIMED for exactly `groups` groups that the policy selects; none if it selects
+  /// fewer. Returns them in dispatch order. Their permits are free again. A step may claim in
+  /// several chunks, all at one version.
+  /// Errors: invalid_argument if the policy selects what is not READY, or twice; conflict for
+  /// another version.
+  [[nodiscard]] result<std::vector<replay_record>> claim(std::uint64_t step, weight_version version,
+                                                         std::uint64_t groups, event_stream& events,
+                                                         std::uint64_t transaction);
+
+  /// CLAIMED -> CONSUMED for all groups of the step.
+  [[nodiscard]] cleared_groups consume(std::uint64_t step, event_stream& events,
+                                       std::uint64_t transaction);
+
+  /// Whether an eviction at `version` would find anything: look before taking a lease.
+  [[nodiscard]] bool evictable(weight_version version) const;
+  /// READY -> DROPPED(stale) for what the policy evicts at `version`.
+  [[nodiscard]] cleared_groups evict(weight_version version, event_stream& events,
+                                     std::uint64_t transaction);
+  /// READY -> DROPPED(end_of_data) for everything that is left when no step can use it, what an
+  /// unfinished step claimed included.
+  [[nodiscard]] cleared_groups drop_remainder(event_stream& events, std::uint64_t transaction);
+
+  /// No further group will be committed in this run. The text says why.
+  void end_supply(std::string reason);
+  [[nodiscard]] bool supply_ended() const { return supply_end_.has_value(); }
+
+  // Observers.
+
+  /// Started and READY groups; READY groups; groups claimed for a step.
+  [[nodiscard]] std::uint64_t slots() const { return slots_.size(); }
+  [[nodiscard]] std::uint64_t buffered() const { return image_.ready.count; }
+  [[nodiscard]] std::uint64_t claimed(std::uint64_t step) const;
+  [[nodiscard]] std::uint64_t staged() const { return staged_.size(); }
+  [[nodiscard]] const dispatch_permits& permits() const { return permits_; }
+  [[nodiscard]] const sampler_policy& policy() const { return *policy_; }
+
+  /// O(1). The live state, and what a cut keeps.
+  [[nodiscard]] const replay_image& capture() const { return image_; }
+
+  /// Takes over a decoded image, all or nothing. CLAIMED groups are READY again and forget their
+  /// step. Permits may be overdrawn by it. @pre `reconcile` saw it together with the ledger.
+  /// Errors: conflict if this state is not empty.
+  [[nodiscard]] result<replay_restored> load(const replay_image& image);
+
+  /// Aborts if an invariant does not hold. O(n).
+  void check_invariants() const;
+
+private:
+  using slot_list = std::vector<policy_slot>;
+  struct step_claim {
+    weight_version version;
+    std::vector<group_id> groups;
+  };
+
+  [[nodiscard]] slot_list::iterator place_of(std::int64_t dispatch_index, group_id group);
+  void insert_slot(const policy_slot& slot);
+  void release_slot(std::int64_t dispatch_index, group_id group);
+  [[nodiscard]] result<std::vector<group_id>>
+  selectable(weight_version version, std::uint64_t groups_min, std::uint64_t groups_max) const;
+  [[nodiscard]] result<std::vector<replay_record>>
+  ready_records(std::span<const group_id> groups) const;
+  void drop_ready(group_id group, drop_reason reason, cleared_groups& cleared, event_stream& events,
+                  std::uint64_t transaction);
+
+  std::shared_ptr<const sampler_policy> policy_;
+  replay_options options_;
+  replay_image image_;
+  dispatch_permits permits_;
+  /// In dispatch order.
+  slot_list slots_;
+  /// Groups that are started and not READY, or wait for a permit.
+  std::map<group_id, start_request> starts_;
+  std::map<group_id, staged_group> staged_;
+  /// CLAIMED groups by step; the groups follow from the index.
+  std::map<std::uint64_t, step_claim> claims_;
+  std::optional<std::string> supply_end_;
+};
+
+} // namespace weir

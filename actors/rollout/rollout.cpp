@@ -1,0 +1,491 @@
+#include "actors/rollout/rollout.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace weir {
+
+namespace {
+
+/// Tells a generator to forget a group unless its tokens all came: also when the waiting coroutine
+/// is destroyed.
+class abort_unless_finished {
+public:
+  abort_unless_finished(handle<generator_protocol> generator, AbortGroupT note,
+                        std::uint64_t& outstanding)
+      : generator_(std::move(generator)), note_(std::move(note)), outstanding_(outstanding) {
+    ++outstanding_;
+  }
+  abort_unless_finished(const abort_unless_finished&) = delete;
+  abort_unless_finished& operator=(const abort_unless_finished&) = delete;
+  ~abort_unless_finished() {
+    --outstanding_;
+    if (!finished_) generator_.tell(pack(note_));
+  }
+  void finished() { finished_ = true; }
+
+private:
+  handle<generator_protocol> generator_;
+  AbortGroupT note_;
+  std::uint64_t& outstanding_;
+  bool finished_ = false;
+};
+
+/// Token batches of one group that may be under way before the generator has to wait.
+constexpr std::uint64_t stream_credit = 16;
+
+/// Ends a group's turn in the bookkeeping on every way out of its coroutine.
+class end_of_group {
+public:
+  end_of_group(rollout_state& state, group_id group, signal& ended, signal& flights)
+      : state_(state), group_(group), ended_(ended), flights_(flights) {}
+  end_of_group(const end_of_group&) = delete;
+  end_of_group& operator=(const end_of_group&) = delete;
+  ~end_of_group() {
+    state_.finished(group_);
+    std::ignore = state_.grant_flights(); // Those who got one look for themselves.
+    flights_.raise();
+    ended_.raise();
+  }
+
+private:
+  rollout_state& state_;
+  group_id group_;
+  signal& ended_;
+  signal& flights_;
+};
+
+result<std::vector<ledger_record>> records_of(const UnfinishedListed& listed) {
+  std::vector<ledger_record> records;
+  for (flatbuffers::uoffset_t i = 0; listed.groups() != nullptr && i < listed.groups()->size();
+       ++i) {
+    LedgerRecordT packed;
+    listed.groups()->Get(i)->UnPackTo(&packed);
+    auto record = unpack_record(packed);
+    if (!record) return failure(std::move(record.error()));
+    records.push_back(std::move(*record));
+  }
+  return records;
+}
+
+admission_outcome outcome_of(const BatchAdmitted& answer) {
+  admission_outcome outcome;
+  outcome.admitted = answer.admitted();
+  outcome.dispatch_index = answer.dispatch_index();
+  outcome.target_step = answer.target_step();
+  outcome.admission_version = weight_version(answer.admission_version());
+  outcome.window = answer.window();
+  for (flatbuffers::uoffset_t i = 0; answer.groups() != nullptr && i < answer.groups()->size(); ++i)
+    outcome.groups.emplace_back(answer.groups()->Get(i));
+  if (answer.tail_admission() >= 0)
+    outcome.tail_admission = static_cast<std::uint64_t>(answer.tail_admission());
+  return outcome;
+}
+
+PromptKeyT key_of(const ledger_record& record) {
+  PromptKeyT key;
+  key.group = record.group.value;
+  key.sample = std::make_unique<SampleId>(record.sample.epoch, record.sample.position);
+  key.content_hash = std::make_unique<Hash128>(record.hash.low, record.hash.high);
+  return key;
+}
+
+} // namespace
+
+rollout::rollout(context ctx, rollout_options options, rollout_peers peers, text_codec codec,
+                 event_sink& events)
+    : participant(std::move(ctx), barrier_role::origin, events), options_(options),
+      peers_(std::move(peers)), codec_(std::move(codec)), state_(options_.limits),
+      outstanding_(peers_.generators.size(), 0) {
+  ensure(!peers_.generators.empty(), "a rollout actor has a generator");
+  ensure(!peers_.environments.empty(), "a rollout actor has an environment");
+}
+
+task<void> rollout::run() {
+  auto done = co_await dispatch();
+  if (!done) fail(std::move(done.error()));
+}
+
+task<result<void>> rollout::dispatch() {
+  auto recovered = co_await recover();
+  if (!recovered) co_return failure(std::move(recovered.error()));
+  while (true) {
+    const next_supply next = state_.next_move();
+    result<void> done;
+    switch (next.move) {
+    case supply_move::reserve:
+      done = co_await reserve_next(next);
+      break;
+    case supply_move::admit:
+      done = co_await admit_next(next);
+      break;
+    case supply_move::drop_remainder:
+      done = co_await drop_remainder(next);
+      break;
+    case supply_move::wait:
+      co_await group_ended_.raised();
+      break;
+    case supply_move::finish:
+      SupplyEndedT ended;
+      ended.reason = "the dataset is exhausted";
+      peers_.replay.tell(pack(ended));
+      co_return result<void>();
+    }
+    if (!done) co_return failure(std::move(done.error()));
+  }
+}
+
+/// Restore steps 5 and 7: prompts come back from the dataset by sample id. ADMITTED groups start at
+/// once, in dispatch order; RESERVED batches are then the first that are admitted.
+task<result<void>> rollout::recover() {
+  auto request = pack(ListUnfinishedT());
+  auto listed = co_await peers_.sampler.ask(request, within(options_.request_timeout));
+  if (!listed) co_return failure(std::move(listed.error()));
+  auto records = records_of(**listed);
+  if (!records) co_return failure(std::move(records.error()));
+  recovery_plan plan = plan_recovery(*records, (*listed)->next_admission(), options_.failures);
+  state_.recover(plan);
+  auto dropped = co_await drop_spent(std::move(plan.spent));
+  if (!dropped) co_return failure(std::move(dropped.error()));
+  auto started = co_await start_admitted(std::move(plan.dispatch));
+  if (!started) co_return failure(std::move(started.error()));
+  std::vector<PromptKeyT> waiting;
+  for (const ledger_record& record : *records) {
+    if (record.phase == group_phase::reserved) waiting.push_back(key_of(record));
+  }
+  auto fetched = co_await fetch(std::move(waiting));
+  if (!fetched) co_return failure(std::move(fetched.error()));
+  for (PromptT& prompt : *fetched)
+    reserved_prompts_.emplace(group_id(prompt.group), std::move(prompt));
+  co_return result<void>();
+}
+
+task<result<void>> rollout::drop_spent(std::vector<spent_group> spent) {
+  for (const spent_group& one : spent) {
+    std::vector<std::uint64_t> group(1, one.group.value);
+    const auto reason = static_cast<DropReason>(one.reason);
+    auto dropped = co_await shielded(drop(std::move(group), reason));
+    if (!dropped) co_return failure(std::move(dropped.error()));
+  }
+  co_return result<void>();
+}
+
+task<result<void>> rollout::start_admitted(std::vector<ledger_record> records) {
+  std::vector<PromptKeyT> keys;
+  for (const ledger_record& record : records)
+    keys.push_back(key_of(record));
+  auto prompts = co_await fetch(std::move(keys));
+  if (!prompts) co_return failure(std::move(prompts.error()));
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    const ledger_record& record = records[i];
+    group_stamp stamp;
+    stamp.dispatch_index = record.dispatch_index;
+    stamp.target_step = record.target_step;
+    stamp.admission_version = record.admission_version.value;
+    stamp.window = record.window;
+    start(make_group(std::move((*prompts)[i]), stamp, record.content_attempt));
+  }
+  co_return result<void>();
+}
+
+task<result<std::vector<PromptT>>> rollout::fetch(std::vector<PromptKeyT> keys) {
+  if (keys.empty()) co_return std::vector<PromptT>();
+  FetchPromptsT want;
+  for (PromptKeyT& key : keys)
+    want.keys.push_back(std::make_unique<PromptKeyT>(std::move(key)));
+  auto request = pack(want);
+  auto fetched = co_await peers_.loader.ask(request, within(options_.request_timeout));
+  if (!fetched) co_return failure(std::move(fetched.error()));
+  std::vector<PromptT> prompts;
+  if ((*fetched)->prompts() != nullptr) prompts = unpack_prompts(*(*fetched)->prompts());
+  if (prompts.size() != keys.size())
+    co_return failure(errc::corrupt, "the dataloader found " + std::to_string(prompts.size()) +
+                                         " of " + std::to_string(keys.size()) +
+                                         " prompts to restore");
+  co_return prompts;
+}
+
+/// Reads ahead without a lease, then moves the cursor and the ledger under one.
+task<result<void>> rollout::reserve_next(next_supply next) {
+  auto peeked = co_await peek(next.groups);
+  if (!peeked) co_return failure(std::move(peeked.error()));
+  auto batch = std::make_shared<const prompt_batch>(std::move(*peeked));
+  if (batch->prompts.size() < next.groups) state_.end_data();
+  if (batch->prompts.empty()) co_return result<void>();
+  auto reserved = co_await shielded(reserve(batch, next.admission));
+  if (!reserved) co_return failure(std::move(reserved.error()));
+  std::vector<group_id> groups;
+  for (const PromptT& prompt : batch->prompts) {
+    groups.emplace_back(prompt.group);
+    reserved_prompts_.emplace(groups.back(), prompt);
+  }
+  state_.reserved(next.admission, groups);
+  co_return result<void>();
+}
+
+task<result<prompt_batch>> rollout::peek(std::uint64_t count) {
+  PeekBatchT want;
+  want.count = count;
+  auto request = pack(want);
+  auto peeked = co_await peers_.loader.ask(request, within(options_.request_timeout));
+  if (!peeked) co_return failure(std::move(peeked.error()));
+  prompt_batch batch;
+  batch.first_group = (*peeked)->first_group();
+  if ((*peeked)->prompts() != nullptr) batch.prompts = unpack_prompts(*(*peeked)->prompts());
+  co_return batch;
+}
+
+task<result<void>> rollout::reserve(std::shared_ptr<const prompt_batch> batch,
+                                    std::uint64_t admission) {
+  auto lease = co_await mutations().enter();
+  ReserveBatchT move;
+  move.first_group = batch->first_group;
+  move.count = batch->prompts.size();
+  auto move_request = pack(move);
+  auto moved = co_await peers_.loader.ask(lease, move_request, within(options_.request_timeout));
+  if (!moved) co_return failure(std::move(moved.error()));
+  auto own_request = pack(reservation_of(*batch, admission, options_.siblings));
+  auto owned = co_await peers_.sampler.ask(lease, own_request, within(options_.request_timeout));
+  if (!owned) co_return failure(std::move(owned.error()));
+  co_return result<void>();
+}
+
+/// Waits at the gate without a lease, then decides under one; when the gate closed in between, the
+/// same move comes up again.
+task<result<void>> rollout::admit_next(next_supply next) {
+  AwaitAdmissionT wait;
+  wait.admission = next.admission;
+  auto request = pack(wait);
+  auto opened = co_await peers_.sampler.ask(request, within(options_.gate_timeout));
+  if (!opened && opened.error().code == errc::timed_out)
+    co_return result<void>(); // The gate opens with the trainer's progress, not with time.
+  if (!opened) co_return failure(std::move(opened.error()));
+  auto outcome = co_await shielded(admit(next.admission));
+  if (!outcome) co_return failure(std::move(outcome.error()));
+  if (!outcome->admitted) co_return result<void>();
+  state_.admitted(next.admission, *outcome);
+  group_stamp stamp;
+  stamp.dispatch_index = outcome->dispatch_index;
+  stamp.target_step = outcome->target_step;
+  stamp.admission_version = outcome->admission_version.value;
+  stamp.window = outcome->window;
+  for (const group_id group : outcome->groups) {
+    auto prompt = reserved_prompts_.extract(group);
+    ensure(!prompt.empty(), "an admitted group was reserved here");
+    start(make_group(std::move(prompt.mapped()), stamp, 0));
+  }
+  co_return result<void>();
+}
+
+task<result<admission_outcome>> rollout::admit(std::uint64_t admission) {
+  auto lease = co_await mutations().enter();
+  AdmitBatchT want;
+  want.admission = admission;
+  auto request = pack(want);
+  auto admitted = co_await peers_.sampler.ask(lease, request, within(options_.request_timeout));
+  if (!admitted) co_return failure(std::move(admitted.error()));
+  co_return outcome_of(**admitted);
+}
+
+/// Too few prompts are left for a step that is bound to them.
+task<result<void>> rollout::drop_remainder(next_supply next) {
+  std::vector<std::uint64_t> groups;
+  for (const group_id group : state_.reserved_batches().front().groups)
+    groups.push_back(group.value);
+  auto dropped = co_await shielded(drop(std::move(groups), DropReason::end_of_data));
+  if (!dropped) co_return failure(std::move(dropped.error()));
+  for (const group_id group : state_.reserved_batches().front().groups)
+    reserved_prompts_.erase(group);
+  state_.dropped_reserved(next.admission);
+  co_return result<void>();
+}
+
+void rollout::start(group_ptr group) {
+  groups_.spawn(&rollout::run_group, this, group);
+}
+
+task<void> rollout::run_group(group_ptr group) {
+  const end_of_group bookkeeping(state_, group_id(group->prompt.group), group_ended_,
+                                 flights_moved_);
+  auto done = co_await finish_group(group);
+  if (!done) fail(std::move(done.error()));
+}
+
+/// Attempts until the group is committed, or its failures say that it is dropped.
+task<result<void>> rollout::finish_group(group_ptr group) {
+  auto slot = co_await take_slot(group);
+  if (!slot) co_return failure(std::move(slot.error()));
+  while (true) {
+    co_await take_flight(group);
+    auto produced = co_await with_deadline(produce(group), within(options_.rollout_timeout));
+    if (produced) {
+      auto committed = co_await shielded(commit(group));
+      co_return std::move(committed);
+    }
+    log(log_level::warning,
+        "group " + std::to_string(group->prompt.group) + ": " + to_string(produced.error()));
+    const FailureKind kind = failure_kind_of(produced.error());
+    auto verdict = co_await shielded(record_failure(group, kind));
+    if (!verdict) co_return failure(std::move(verdict.error()));
+    if (!verdict->found) co_return result<void>();
+    if (!verdict->retry) {
+      const DropReason reason =
+          kind == FailureKind::data ? DropReason::data_failure : DropReason::infra_failure;
+      std::vector<std::uint64_t> one(1, group->prompt.group);
+      auto dropped = co_await shielded(drop(std::move(one), reason));
+      co_return std::move(dropped);
+    }
+    group->content_attempt = verdict->content_attempt;
+    state_.end_flight(group_id(group->prompt.group));
+    flights_moved();
+    co_await clock().after(std::chrono::nanoseconds(verdict->backoff_ns));
+  }
+}
+
+/// The group's place in replay. A wait that times out is asked again, and keeps its turn.
+task<result<void>> rollout::take_slot(group_ptr group) {
+  auto request = pack(start_of(*group));
+  while (true) {
+    auto granted = co_await peers_.replay.ask(request, within(options_.gate_timeout));
+    if (granted) co_return result<void>();
+    if (granted.error().code != errc::timed_out) co_return failure(std::move(granted.error()));
+  }
+}
+
+task<void> rollout::take_flight(group_ptr group) {
+  const group_id id(group->prompt.group);
+  state_.request_flight(id, group->stamp.dispatch_index);
+  flights_moved();
+  while (!state_.flying(id))
+    co_await flights_moved_.raised();
+}
+
+void rollout::flights_moved() {
+  std::ignore = state_.grant_flights(); // Those who got one look for themselves.
+  flights_moved_.raise();
+}
+
+/// Generates, scores and stages every sibling. Holds no lease: a cut never waits for it.
+task<result<void>> rollout::produce(group_ptr group) {
+  group->rollouts.assign(group->siblings, sibling_rollout());
+  group->failed.reset();
+  auto generated = co_await generate(group);
+  if (!generated) co_return failure(std::move(generated.error()));
+  scope scoring;
+  for (std::uint32_t sibling = 0; sibling < group->siblings; ++sibling)
+    scoring.spawn(&rollout::score_sibling, this, group, sibling);
+  co_await scoring.joined();
+  if (group->failed) co_return failure(*group->failed);
+  auto request = pack(staged_form(*group));
+  auto staged = co_await peers_.replay.ask(request, within(options_.request_timeout));
+  if (!staged) co_return failure(std::move(staged.error()));
+  co_return result<void>();
+}
+
+task<result<void>> rollout::generate(group_ptr group) {
+  const std::size_t chosen = least_loaded_generator();
+  const auto generator = peers_.generators[chosen];
+  abort_unless_finished guard(generator, abort_of(*group), outstanding_[chosen]);
+  auto tokens = open_stream<TokenBatch>(*this, stream_credit);
+  auto request = pack(generation_of(*group, options_.max_new_tokens, tokens.id()));
+  auto accepted = co_await generator.ask(request, within(options_.generation_timeout));
+  if (!accepted) co_return failure(std::move(accepted.error()));
+  while (!all_finished(*group)) {
+    auto item = co_await tokens.next(within(options_.generation_timeout));
+    if (!item) co_return failure(std::move(item.error()));
+    if (!*item)
+      co_return failure(errc::unavailable, "group " + std::to_string(group->prompt.group) +
+                                               ": the token stream ended early");
+    auto appended = append_tokens(*group, *(**item).operator->());
+    if (!appended) co_return failure(std::move(appended.error()));
+  }
+  guard.finished();
+  co_return result<void>();
+}
+
+task<void> rollout::score_sibling(group_ptr group, std::uint32_t sibling) {
+  ScoreCompletionT want;
+  want.group = group->prompt.group;
+  want.sibling = sibling;
+  want.prompt = group->prompt.text;
+  want.answer = group->prompt.answer;
+  want.completion = codec_.decode(group->rollouts[sibling].tokens);
+  const auto& environment = peers_.environments[sibling % peers_.environments.size()];
+  auto request = pack(want);
+  auto scored = co_await environment.ask(request, within(options_.env_timeout));
+  if (scored)
+    group->rollouts[sibling].reward = (*scored)->reward();
+  else if (!group->failed)
+    group->failed = std::move(scored.error());
+}
+
+/// Releasing the ledger entry decides; rows without one are thrown away.
+task<result<void>> rollout::commit(group_ptr group) {
+  auto lease = co_await mutations().enter();
+  ReleaseGroupT give;
+  give.group = group->prompt.group;
+  give.content_attempt = group->content_attempt;
+  auto release_request = pack(give);
+  auto released =
+      co_await peers_.sampler.ask(lease, release_request, within(options_.request_timeout));
+  if (!released) co_return failure(std::move(released.error()));
+  if (!(*released)->found()) {
+    peers_.replay.tell(pack(discard_of(*group)));
+    co_return result<void>();
+  }
+  auto commit_request = pack(commit_of(*group, **released));
+  auto committed =
+      co_await peers_.replay.ask(lease, commit_request, within(options_.request_timeout));
+  if (!committed) co_return failure(std::move(committed.error()));
+  co_return result<void>();
+}
+
+task<result<failure_verdict>> rollout::record_failure(group_ptr group, FailureKind kind) {
+  auto lease = co_await mutations().enter();
+  RecordFailureT want;
+  want.group = group->prompt.group;
+  want.kind = kind;
+  auto request = pack(want);
+  auto recorded = co_await peers_.sampler.ask(lease, request, within(options_.request_timeout));
+  if (!recorded) co_return failure(std::move(recorded.error()));
+  failure_verdict verdict;
+  verdict.found = (*recorded)->found();
+  verdict.retry = (*recorded)->retry();
+  verdict.content_attempt = (*recorded)->content_attempt();
+  verdict.backoff_ns = (*recorded)->backoff_ns();
+  co_return verdict;
+}
+
+task<result<void>> rollout::drop(std::vector<std::uint64_t> groups, DropReason reason) {
+  auto lease = co_await mutations().enter();
+  DropGroupsT want;
+  want.groups = groups;
+  want.reason = reason;
+  auto request = pack(want);
+  auto dropped = co_await peers_.sampler.ask(lease, request, within(options_.request_timeout));
+  if (!dropped) co_return failure(std::move(dropped.error()));
+  for (const std::uint64_t group : groups) {
+    StopGroupT stop;
+    stop.group = group;
+    peers_.replay.tell(pack(stop));
+  }
+  co_return result<void>();
+}
+
+group_ptr rollout::make_group(PromptT prompt, group_stamp stamp,
+                              std::uint32_t content_attempt) const {
+  auto group = std::make_shared<rollout_group>();
+  group->prompt_tokens = codec_.encode(prompt.text);
+  group->prompt = std::move(prompt);
+  group->stamp = stamp;
+  group->content_attempt = content_attempt;
+  group->siblings = options_.siblings;
+  return group;
+}
+
+std::size_t rollout::least_loaded_generator() const {
+  const auto least = std::ranges::min_element(outstanding_);
+  return static_cast<std::size_t>(least - outstanding_.begin());
+}
+
+} // namespace weir

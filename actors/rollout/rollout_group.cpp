@@ -1,0 +1,172 @@
+#include "actors/rollout/rollout_group.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace weir {
+
+namespace {
+
+result<void> append_sibling(rollout_group& group, const SiblingTokens& part) {
+  const std::string name =
+      "group " + std::to_string(group.prompt.group) + " sibling " + std::to_string(part.sibling());
+  if (part.sibling() >= group.rollouts.size())
+    return failure(errc::corrupt,
+                   name + ": the group has " + std::to_string(group.rollouts.size()) + " siblings");
+  sibling_rollout& rollout = group.rollouts[part.sibling()];
+  const auto count = part.tokens() != nullptr ? part.tokens()->size() : 0;
+  const auto logprobs = part.logprobs() != nullptr ? part.logprobs()->size() : 0;
+  const auto versions = part.versions() != nullptr ? part.versions()->size() : 0;
+  if (logprobs != count || versions != count)
+    return failure(errc::corrupt, name + ": " + std::to_string(count) + " tokens, " +
+                                      std::to_string(logprobs) + " log-probabilities, " +
+                                      std::to_string(versions) + " versions");
+  if (rollout.finished) return failure(errc::corrupt, name + ": tokens after its last one");
+  if (part.finish() == FinishReason::aborted)
+    return failure(errc::unavailable, name + ": the generator aborted it");
+  for (flatbuffers::uoffset_t i = 0; i < count; ++i) {
+    rollout.tokens.push_back(part.tokens()->Get(i));
+    rollout.logprobs.push_back(part.logprobs()->Get(i));
+    rollout.versions.push_back(part.versions()->Get(i));
+  }
+  rollout.finished = part.finish() != FinishReason::unfinished;
+  if (rollout.finished && rollout.tokens.empty())
+    return failure(errc::corrupt, name + ": finished without a token");
+  return {};
+}
+
+} // namespace
+
+result<void> append_tokens(rollout_group& group, const TokenBatch& batch) {
+  if (batch.siblings() == nullptr) return {};
+  for (const auto* part : *batch.siblings()) {
+    if (auto appended = append_sibling(group, *part); !appended) return appended;
+  }
+  return {};
+}
+
+bool all_finished(const rollout_group& group) {
+  return std::ranges::all_of(group.rollouts, &sibling_rollout::finished);
+}
+
+StageGroupT staged_form(const rollout_group& group) {
+  StageGroupT request;
+  request.group = group.prompt.group;
+  request.content_attempt = group.content_attempt;
+  for (const sibling_rollout& rollout : group.rollouts) {
+    auto row = std::make_unique<SiblingRolloutT>();
+    row->tokens = group.prompt_tokens;
+    row->tokens.insert(row->tokens.end(), rollout.tokens.begin(), rollout.tokens.end());
+    row->prompt_length = static_cast<std::uint32_t>(group.prompt_tokens.size());
+    row->logprobs = rollout.logprobs;
+    row->versions = rollout.versions;
+    row->reward = rollout.reward;
+    request.siblings.push_back(std::move(row));
+  }
+  return request;
+}
+
+std::vector<PromptT>
+unpack_prompts(const flatbuffers::Vector<flatbuffers::Offset<Prompt>>& prompts) {
+  std::vector<PromptT> unpacked;
+  unpacked.reserve(prompts.size());
+  for (const auto* prompt : prompts) {
+    PromptT one;
+    prompt->UnPackTo(&one);
+    // Struct fields are optional on the wire; a prompt without them is the zero sample, and its
+    // hash check fails where it is needed.
+    if (one.sample == nullptr) one.sample = std::make_unique<SampleId>();
+    if (one.content_hash == nullptr) one.content_hash = std::make_unique<Hash128>();
+    unpacked.push_back(std::move(one));
+  }
+  return unpacked;
+}
+
+ReserveGroupsT reservation_of(const prompt_batch& batch, std::uint64_t admission_id,
+                              std::uint32_t siblings) {
+  ReserveGroupsT request;
+  request.admission = admission_id;
+  for (const PromptT& prompt : batch.prompts) {
+    auto entry = std::make_unique<GroupReservationT>();
+    entry->group = prompt.group;
+    entry->sample = std::make_unique<SampleId>(*prompt.sample);
+    entry->content_hash = std::make_unique<Hash128>(*prompt.content_hash);
+    entry->task = prompt.task;
+    entry->siblings = siblings;
+    request.groups.push_back(std::move(entry));
+  }
+  return request;
+}
+
+StartGroupT start_of(const rollout_group& group) {
+  StartGroupT request;
+  request.group = group.prompt.group;
+  request.dispatch_index = group.stamp.dispatch_index;
+  request.target_step = group.stamp.target_step;
+  request.admission_version = group.stamp.admission_version;
+  request.window = group.stamp.window;
+  return request;
+}
+
+GenerateGroupT generation_of(const rollout_group& group, std::uint32_t max_new_tokens,
+                             const StreamRefT& stream) {
+  GenerateGroupT request;
+  request.group = group.prompt.group;
+  request.sample = std::make_unique<SampleId>(*group.prompt.sample);
+  request.content_attempt = group.content_attempt;
+  request.siblings = group.siblings;
+  request.prompt = group.prompt_tokens;
+  request.max_new_tokens = max_new_tokens;
+  request.minimum_version = group.stamp.admission_version;
+  request.stream = std::make_unique<StreamRefT>(stream);
+  return request;
+}
+
+AbortGroupT abort_of(const rollout_group& group) {
+  AbortGroupT note;
+  note.group = group.prompt.group;
+  note.content_attempt = group.content_attempt;
+  return note;
+}
+
+DiscardGroupT discard_of(const rollout_group& group) {
+  DiscardGroupT note;
+  note.group = group.prompt.group;
+  note.content_attempt = group.content_attempt;
+  return note;
+}
+
+CommitGroupT commit_of(const rollout_group& group, const GroupReleased& released) {
+  CommitGroupT request;
+  request.group = group.prompt.group;
+  request.content_attempt = group.content_attempt;
+  request.sample = std::make_unique<SampleId>(*group.prompt.sample);
+  request.dispatch_index = released.dispatch_index();
+  request.target_step = released.target_step();
+  request.admission_version = released.admission_version();
+  request.window = released.window();
+  return request;
+}
+
+FailureKind failure_kind_of(const error& reason) {
+  switch (reason.code) {
+  case errc::invalid_argument:
+  case errc::unsupported:
+    return FailureKind::data;
+  case errc::not_found:
+  case errc::already_exists:
+  case errc::conflict:
+  case errc::corrupt:
+  case errc::io_failed:
+  case errc::no_space:
+  case errc::exhausted:
+  case errc::timed_out:
+  case errc::cancelled:
+  case errc::unavailable:
+  case errc::internal:
+    return FailureKind::infra;
+  }
+  return FailureKind::infra;
+}
+
+} // namespace weir

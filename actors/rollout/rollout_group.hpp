@@ -1,0 +1,84 @@
+/// What one group carries from the dataset to its commit. Plain values, no actor.
+#pragma once
+
+#include "messages/message.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace weir {
+
+/// A batch as the dataloader handed it out; shorter than asked only at the end of the data.
+struct prompt_batch {
+  std::uint64_t first_group = 0;
+  std::vector<PromptT> prompts;
+};
+
+/// What to do with a group whose attempt failed.
+struct failure_verdict {
+  bool found = false; ///< False: somebody aborted the group; forget it.
+  bool retry = false;
+  std::uint32_t content_attempt = 0;
+  std::uint64_t backoff_ns = 0;
+};
+
+/// One completion as it arrives: tokens in order, each with its log-probability and version.
+struct sibling_rollout {
+  std::vector<std::int32_t> tokens;
+  std::vector<float> logprobs;
+  std::vector<std::uint64_t> versions;
+  bool finished = false;
+  float reward = 0.0F;
+};
+
+/// What admission said of a group.
+struct group_stamp {
+  std::int64_t dispatch_index = -1;
+  std::int64_t target_step = -1;
+  std::uint64_t admission_version = 0;
+  std::uint64_t window = 0;
+};
+
+/// A group on its way. Shared by the coroutines of one actor, which run one at a time.
+struct rollout_group {
+  PromptT prompt;
+  std::vector<std::int32_t> prompt_tokens;
+  group_stamp stamp;
+  std::uint32_t content_attempt = 0;
+  std::uint32_t siblings = 0;
+  std::vector<sibling_rollout> rollouts;
+  std::optional<error> failed; ///< First failure of a sibling's score.
+};
+
+using group_ptr = std::shared_ptr<rollout_group>;
+
+/// Appends what a token batch brought; an error when it names no sibling of the group, repeats a
+/// finished one, or its lists differ in length: the stream is broken and the attempt with it.
+[[nodiscard]] result<void> append_tokens(rollout_group& group, const TokenBatch& batch);
+
+/// True once every sibling has its last token.
+[[nodiscard]] bool all_finished(const rollout_group& group);
+
+/// The staging request of a finished group: prompt and completion tokens in one row per sibling.
+[[nodiscard]] StageGroupT staged_form(const rollout_group& group);
+
+/// The requests of a group's life, filled in.
+[[nodiscard]] std::vector<PromptT>
+unpack_prompts(const flatbuffers::Vector<flatbuffers::Offset<Prompt>>& prompts);
+[[nodiscard]] ReserveGroupsT reservation_of(const prompt_batch& batch, std::uint64_t admission_id,
+                                            std::uint32_t siblings);
+[[nodiscard]] StartGroupT start_of(const rollout_group& group);
+[[nodiscard]] GenerateGroupT generation_of(const rollout_group& group, std::uint32_t max_new_tokens,
+                                           const StreamRefT& stream);
+[[nodiscard]] AbortGroupT abort_of(const rollout_group& group);
+[[nodiscard]] DiscardGroupT discard_of(const rollout_group& group);
+[[nodiscard]] CommitGroupT commit_of(const rollout_group& group, const GroupReleased& released);
+
+/// Data failures are the prompt's own fault and count against it; everything else may be tried on
+/// another generator.
+[[nodiscard]] FailureKind failure_kind_of(const error& reason);
+
+} // namespace weir

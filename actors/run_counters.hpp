@@ -1,0 +1,16 @@
+/// Numbers that actors count and others read at any time, without a message: for progress, metrics
+/// and tests. They decide nothing.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace weir {
+
+struct run_counters {
+  std::atomic<std::uint64_t> tokens_generated{0};
+  std::atomic<std::uint64_t> groups_in_flight{0};
+  std::atomic<std::uint64_t> groups_buffered{0};
+};
+
+} // namespace weir

@@ -1,0 +1,343 @@
+#include "actors/trainer/trainer.hpp"
+
+#include "actors/runtime/combinators.hpp"
+#include "actors/runtime/completion.hpp"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace weir {
+
+namespace {
+
+double mean_reward(const std::vector<ClaimedGroupT>& groups) {
+  double sum = 0.0;
+  std::size_t siblings = 0;
+  for (const ClaimedGroupT& group : groups) {
+    for (const auto& sibling : group.siblings)
+      sum += static_cast<double>(sibling->reward);
+    siblings += group.siblings.size();
+  }
+  return siblings > 0 ? sum / static_cast<double>(siblings) : 0.0;
+}
+
+double mean_staleness(const std::vector<ClaimedGroupT>& groups, std::uint64_t version) {
+  double sum = 0.0;
+  for (const ClaimedGroupT& group : groups)
+    sum += static_cast<double>(version - std::min(version, group.start_version));
+  return groups.empty() ? 0.0 : sum / static_cast<double>(groups.size());
+}
+
+} // namespace
+
+trainer::trainer(context ctx, trainer_options options, trainer_peers peers, trainer_engine engine,
+                 trainer_state state, bool warmed_up, event_sink& events)
+    : participant(std::move(ctx), barrier_role::origin_and_owner, events), options_(options),
+      peers_(std::move(peers)), engine_(std::move(engine)), state_(std::move(state)),
+      warmed_up_(warmed_up || options.warmup.max_steps == 0) {
+  ensure(!peers_.generators.empty(), "a trainer has a generator to publish to");
+}
+
+task<void> trainer::run() {
+  auto done = co_await train();
+  if (!done) fail(std::move(done.error()));
+}
+
+task<result<void>> trainer::train() {
+  if (!warmed_up_) {
+    auto warmed = co_await warm_up();
+    if (!warmed) co_return failure(std::move(warmed.error()));
+  }
+  auto live = co_await publish();
+  if (!live) co_return failure(std::move(live.error()));
+  std::string reason = "all steps are done";
+  while (state_.step() < options_.max_num_steps) {
+    auto trained = co_await train_step();
+    if (!trained) co_return failure(std::move(trained.error()));
+    if (!*trained) {
+      reason = "the data ended";
+      break;
+    }
+  }
+  if (options_.save) {
+    auto saved = co_await save(reason);
+    if (!saved) co_return failure(std::move(saved.error()));
+  }
+  RunFinishedT finished;
+  finished.steps = state_.step();
+  finished.reason = reason;
+  peers_.observer.tell(pack(finished));
+  finish_run();
+  co_return result<void>();
+}
+
+/// Supervised steps until the policy is worth sampling from. It changes no durable state before its
+/// end: a kill in between starts it again, and it makes the same steps.
+task<result<void>> trainer::warm_up() {
+  policy_ptr policy = state_.capture().policy;
+  WarmupAdvancedT progress;
+  for (std::uint64_t step = 0; step < options_.warmup.max_steps; ++step) {
+    const auto engine = engine_.policy;
+    auto work = [engine, policy, step] { return engine->warm_up(policy, step); };
+    auto stepped = co_await on_device(std::move(work));
+    if (!stepped) co_return failure(std::move(stepped.error()));
+    policy = stepped->next;
+    progress.step = step + 1;
+    progress.loss = static_cast<float>(stepped->report.loss);
+    progress.measured =
+        (step + 1) % options_.warmup.check_every == 0 && options_.warmup.stop_at_reward.has_value();
+    if (progress.measured) {
+      auto reward = co_await measure(policy);
+      if (!reward) co_return failure(std::move(reward.error()));
+      progress.reward = static_cast<float>(*reward);
+      progress.finished = *reward >= *options_.warmup.stop_at_reward;
+    }
+    progress.finished |= step + 1 == options_.warmup.max_steps;
+    peers_.observer.tell(pack(progress));
+    if (progress.finished) break;
+  }
+  auto adopted = state_.adopt(engine_.policy->start_of_job(policy));
+  if (!adopted) co_return failure(std::move(adopted.error()));
+  warmed_up_ = true;
+  mutated();
+  if (!options_.save) co_return result<void>();
+  auto saved = co_await save("the warm-up ended");
+  co_return std::move(saved);
+}
+
+/// Mean reward of the policy's own completions, by the environment of the job.
+task<result<double>> trainer::measure(policy_ptr policy) {
+  const auto engine = engine_.policy;
+  auto work = [engine, policy] { return engine->sample(policy); };
+  auto samples = co_await on_device(std::move(work));
+  if (!samples) co_return failure(std::move(samples.error()));
+  double sum = 0.0;
+  for (std::size_t i = 0; i < samples->size(); ++i) {
+    const warmup_sample& sample = (*samples)[i];
+    ScoreCompletionT want;
+    want.prompt = sample.prompt;
+    want.answer = sample.answer;
+    want.completion = sample.completion;
+    const auto environment = peers_.environments[i % peers_.environments.size()];
+    auto request = pack(want);
+    auto scored = co_await environment.ask(request, within(options_.env_timeout));
+    if (!scored) co_return failure(std::move(scored.error()));
+    sum += static_cast<double>((*scored)->reward());
+  }
+  co_return samples->empty() ? 0.0 : sum / static_cast<double>(samples->size());
+}
+
+/// One step of the job; false when the data ended.
+task<result<bool>> trainer::train_step() {
+  const std::int64_t began = clock().now();
+  auto claimed = co_await next_batch();
+  if (!claimed) co_return failure(std::move(claimed.error()));
+  if (!*claimed) co_return false;
+  const auto groups = std::make_shared<const batch>(std::move(**claimed));
+  const std::uint64_t step = state_.step();
+  const std::int64_t got_batch = clock().now();
+  const auto engine = engine_.policy;
+  const policy_ptr before = state_.capture().policy;
+  auto work = [engine, before, groups] { return engine->learn(before, *groups); };
+  auto stepped = co_await on_device(std::move(work));
+  if (!stepped) co_return failure(std::move(stepped.error()));
+  const std::int64_t trained = clock().now();
+  if (auto set_aside = state_.prepare(step, stepped->next); !set_aside)
+    co_return failure(std::move(set_aside.error()));
+  const bool last = step + 1 == options_.max_num_steps;
+  const bool save =
+      options_.save && !last && options_.save_period > 0 && (step + 1) % options_.save_period == 0;
+  auto cut = co_await await_cut();
+  if (!cut) co_return failure(std::move(cut.error()));
+  auto consumed = co_await shielded(consume(step, save, mean_reward(*groups)));
+  if (!consumed) co_return failure(std::move(consumed.error()));
+  auto live = co_await publish();
+  if (!live) co_return failure(std::move(live.error()));
+  tell_step(step, *groups, stepped->report, got_batch - began, trained - got_batch);
+  co_return true;
+}
+
+/// The groups of the step, claimed; nothing when the data ended. The target is read again after
+/// every wait: a group that was dropped meanwhile shrinks the step.
+task<result<std::optional<trainer::batch>>> trainer::next_batch() {
+  while (true) {
+    ReadTargetT target;
+    target.step = state_.step();
+    auto target_request = pack(target);
+    auto needed = co_await peers_.sampler.ask(target_request, within(options_.request_timeout));
+    if (!needed) co_return failure(std::move(needed.error()));
+    const std::uint64_t groups = (*needed)->groups();
+    AwaitBatchT wait;
+    wait.step = state_.step();
+    wait.version = state_.version().value;
+    wait.groups = groups;
+    auto wait_request = pack(wait);
+    auto ready = co_await peers_.replay.ask(wait_request, within(options_.batch_timeout));
+    if (!ready && ready.error().code == errc::timed_out) continue; // Look at the target again.
+    if (!ready) co_return failure(std::move(ready.error()));
+    if ((*ready)->end_of_data()) co_return std::optional<batch>();
+    auto claimed = co_await shielded(claim(groups));
+    if (!claimed) co_return failure(std::move(claimed.error()));
+    if (!claimed->empty()) co_return std::optional<batch>(std::move(*claimed));
+  }
+}
+
+task<result<trainer::batch>> trainer::claim(std::uint64_t groups) {
+  auto lease = co_await mutations().enter();
+  ClaimBatchT want;
+  want.step = state_.step();
+  want.version = state_.version().value;
+  want.groups = groups;
+  auto request = pack(want);
+  auto claimed = co_await peers_.replay.ask(lease, request, within(options_.request_timeout));
+  if (!claimed) co_return failure(std::move(claimed.error()));
+  batch taken;
+  if ((*claimed)->groups() != nullptr) {
+    for (const auto* group : *(*claimed)->groups()) {
+      ClaimedGroupT one;
+      group->UnPackTo(&one);
+      taken.push_back(std::move(one));
+    }
+  }
+  co_return taken;
+}
+
+/// The consume lease [S]: captured state, groups and shortfall move together, or a cut in between
+/// would train a batch twice or lose it.
+task<result<void>> trainer::consume(std::uint64_t step, bool save, double reward) {
+  auto lease = co_await mutations().enter();
+  auto version = state_.consume(step, events());
+  if (!version) co_return failure(std::move(version.error()));
+  mutated();
+  ConsumeBatchT batch_of;
+  batch_of.step = step;
+  auto consume_request = pack(batch_of);
+  auto consumed =
+      co_await peers_.replay.ask(lease, consume_request, within(options_.request_timeout));
+  if (!consumed) co_return failure(std::move(consumed.error()));
+  SettleStepT settle;
+  settle.step = step;
+  auto settle_request = pack(settle);
+  auto settled =
+      co_await peers_.sampler.ask(lease, settle_request, within(options_.request_timeout));
+  if (!settled) co_return failure(std::move(settled.error()));
+  if (save) {
+    PeriodicCheckpointT due;
+    due.step = step + 1;
+    due.metric = static_cast<float>(reward);
+    due.has_metric = true;
+    peers_.checkpoint.tell(pack(due));
+    uncut_save_ = step + 1;
+  }
+  co_return result<void>();
+}
+
+/// Gives the captured weights to every generator; the version is live once all of them have it.
+task<result<void>> trainer::publish() {
+  const weight_version version = state_.version();
+  UpdateWeightsT update;
+  update.version = version.value;
+  auto message = pack(update, {engine_.policy->publish(state_.capture().policy)});
+  for (const auto& generator : peers_.generators) {
+    auto sent = co_await send_weights(generator, message);
+    if (!sent) co_return failure(std::move(sent.error()));
+  }
+  if (auto noted = state_.published(version); !noted) co_return failure(std::move(noted.error()));
+  VersionLiveT live;
+  live.version = version.value;
+  peers_.sampler.tell(pack(live));
+  VersionMovedT moved;
+  moved.version = version.value;
+  peers_.replay.tell(pack(moved));
+  co_return result<void>();
+}
+
+task<result<void>> trainer::send_weights(handle<generator_protocol> generator,
+                                         message<UpdateWeights> update) {
+  auto live = co_await generator.ask(update, within(options_.weights_timeout));
+  if (!live) co_return failure(std::move(live.error()));
+  co_return result<void>();
+}
+
+task<result<void>> trainer::save(std::string reason) {
+  RequestCheckpointT want;
+  want.reason = reason;
+  want.step = static_cast<std::int64_t>(state_.step());
+  auto request = pack(want);
+  auto published = co_await peers_.checkpoint.ask(request, within(options_.save_timeout));
+  if (!published)
+    log(log_level::error,
+              "no bundle was published (" + reason + "): " + to_string(published.error()));
+  co_return result<void>();
+}
+
+/// Before a step is consumed: the save of an earlier step must be cut, or its bundle would hold a
+/// later step. A checkpoint that takes too long is given up waiting for; the run goes on.
+task<result<void>> trainer::await_cut() {
+  if (!uncut_save_) co_return result<void>();
+  const auto wanted = static_cast<std::int64_t>(*uncut_save_);
+  auto cut = co_await with_deadline(cut_reached(wanted), within(options_.save_timeout));
+  if (!cut)
+    log(log_level::warning,
+              "the save of step " + std::to_string(wanted) + " was not cut in time");
+  uncut_save_.reset();
+  co_return result<void>();
+}
+
+task<void> trainer::cut_reached(std::int64_t step) {
+  while (captured_step() < step)
+    co_await cut_happened().raised();
+}
+
+/// Runs `work` on the device's stream and comes back on the actor's turn.
+template <class Work>
+task<std::invoke_result_t<Work>> trainer::on_device(Work work) {
+  using outcome = std::invoke_result_t<Work>;
+  auto done = make_completion<outcome>();
+  auto setter = done.setter();
+  auto job = [work = std::move(work), setter] { setter.set(work()); };
+  auto submitted = engine_.device->submit(std::move(job), [] {});
+  if (!submitted) co_return failure(std::move(submitted.error()));
+  auto finished = co_await done.wait();
+  if (!finished) co_return failure(std::move(finished.error()));
+  co_return std::move(*finished);
+}
+
+result<void> trainer::capturable() const {
+  if (warmed_up_) return {};
+  return failure(errc::conflict, "the supervised warm-up is not finished; it starts over instead");
+}
+
+captured_section trainer::capture() {
+  captured_section section;
+  section.sequence = events().newest();
+  const trainer_image image = state_.capture();
+  section.trainer_step = static_cast<std::int64_t>(image.step);
+  const auto engine = engine_.policy;
+  section.write = [image, engine](const section_target& target) {
+    if (!target.link_policy_from.empty()) return result<std::vector<dataplane::finished_section>>();
+    return engine->write(image.policy, target);
+  };
+  return section;
+}
+
+void trainer::tell_step(std::uint64_t step, const batch& groups, const learning_report& report,
+                        std::int64_t waited_ns, std::int64_t trained_ns) {
+  StepFinishedT told;
+  told.step = step + 1;
+  told.version = state_.version().value;
+  told.groups = groups.size();
+  told.reward = static_cast<float>(mean_reward(groups));
+  told.loss = static_cast<float>(report.loss);
+  told.grad_norm = static_cast<float>(report.grad_norm);
+  told.tokens = report.tokens;
+  told.staleness = static_cast<float>(mean_staleness(groups, step));
+  told.kl = static_cast<float>(report.kl);
+  told.clip_fraction = static_cast<float>(report.clip_fraction);
+  told.train_ns = static_cast<std::uint64_t>(trained_ns);
+  told.wait_ns = static_cast<std::uint64_t>(waited_ns);
+  peers_.observer.tell(pack(told));
+}
+
+} // namespace weir

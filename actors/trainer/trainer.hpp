@@ -1,0 +1,112 @@
+/// The trainer actor: one optimizer step per step of the run, and the weights for the generators.
+///
+///     warm up (once) -> publish -> { await batch -> claim -> learn -> consume -> publish }
+///
+/// An origin (claim, consume) and an owner (weights, optimizer, step). The state after a step is set
+/// aside first; the consume lease makes it the captured one, together with the groups of the step in
+/// replay and its shortfall in the sampler; only then is the version published. A periodic save is
+/// asked for inside that lease, and no later step is consumed before it was cut: `save_period` 10
+/// gives exactly `step_10`.
+///
+/// Waits on: replay (a batch), the device (a step), generators (weights live), the checkpoint actor
+/// (the cut of a periodic save; at most `save_timeout`).
+#pragma once
+
+#include "actors/checkpoint/participant.hpp"
+#include "actors/protocols.hpp"
+#include "actors/trainer/learner.hpp"
+#include "actors/trainer/trainer_state.hpp"
+#include "kernels/device_stream.hpp"
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace weir {
+
+struct warmup_options {
+  std::uint64_t max_steps = 0; ///< 0: no warm-up.
+  std::optional<double> stop_at_reward;
+  std::uint64_t check_every = 5;
+};
+
+struct trainer_options {
+  std::uint64_t max_num_steps = 1'000'000;
+  /// Steps between two periodic saves; 0: none.
+  std::uint64_t save_period = 10;
+  /// Publish `step_0` after a warm-up, and a bundle at the end.
+  bool save = true;
+  warmup_options warmup;
+  std::chrono::nanoseconds request_timeout = std::chrono::seconds(30);
+  /// How long one wait for a batch lasts before it is asked again.
+  std::chrono::nanoseconds batch_timeout = std::chrono::seconds(60);
+  /// Until new weights are live on every generator.
+  std::chrono::nanoseconds weights_timeout = std::chrono::seconds(60);
+  std::chrono::nanoseconds env_timeout = std::chrono::seconds(60);
+  /// Until a bundle that the trainer waits for is published, or its cut was made.
+  std::chrono::nanoseconds save_timeout = std::chrono::seconds(60);
+};
+
+/// Everybody the trainer asks.
+struct trainer_peers {
+  handle<sampler_protocol> sampler;
+  handle<replay_protocol> replay;
+  handle<checkpoint_protocol> checkpoint;
+  std::vector<handle<generator_protocol>> generators;
+  std::vector<handle<environment_protocol>> environments;
+  handle<observer_protocol> observer; ///< May be empty.
+};
+
+/// What it computes with.
+struct trainer_engine {
+  std::shared_ptr<learner> policy;
+  std::shared_ptr<kernels::device_stream> device;
+};
+
+class trainer : public participant {
+public:
+  using protocol = trainer_protocol;
+  static constexpr bool is_owner = true;
+  static constexpr bool is_origin = true;
+
+  /// `state` is fresh (`warmed_up` false: a warm-up comes first, if there is one), or loaded.
+  trainer(context ctx, trainer_options options, trainer_peers peers, trainer_engine engine,
+          trainer_state state, bool warmed_up, event_sink& events);
+
+private:
+  using batch = std::vector<ClaimedGroupT>;
+
+  task<void> run() override;
+  task<result<void>> train();
+  task<result<void>> warm_up();
+  task<result<double>> measure(policy_ptr policy);
+  task<result<bool>> train_step();
+  task<result<std::optional<batch>>> next_batch();
+  task<result<batch>> claim(std::uint64_t groups);
+  task<result<void>> consume(std::uint64_t step, bool save, double reward);
+  task<result<void>> publish();
+  task<result<void>> send_weights(handle<generator_protocol> generator,
+                                  message<UpdateWeights> update);
+  task<result<void>> save(std::string reason);
+  task<result<void>> await_cut();
+  task<void> cut_reached(std::int64_t step);
+  template <class Work>
+  task<std::invoke_result_t<Work>> on_device(Work work);
+
+  result<void> capturable() const override;
+  captured_section capture() override;
+  void tell_step(std::uint64_t step, const batch& groups, const learning_report& report,
+                 std::int64_t waited_ns, std::int64_t trained_ns);
+
+  const trainer_options options_;
+  const trainer_peers peers_;
+  const trainer_engine engine_;
+  trainer_state state_;
+  bool warmed_up_;
+  /// Step whose periodic save was asked for and is not cut yet.
+  std::optional<std::uint64_t> uncut_save_;
+};
+
+} // namespace weir

@@ -1,0 +1,128 @@
+#include "dataplane/section_file.hpp"
+
+#include "dataplane/wire.hpp"
+
+#include <utility>
+
+namespace weir::dataplane {
+
+namespace {
+
+/// "weirsect" as a little-endian number.
+constexpr std::uint64_t magic = 0x7463657372696577;
+constexpr std::uint32_t header_version = 1;
+constexpr std::size_t covered_bytes = 48;
+
+static_assert(covered_bytes + 16 == section_header_bytes);
+
+} // namespace
+
+result<void> make_section_folders(disk& storage, const std::string& directory,
+                                  const std::string& path) {
+  for (std::size_t slash = path.find('/'); slash != std::string::npos;
+       slash = path.find('/', slash + 1)) {
+    auto made = storage.make_directory(join(directory, path.substr(0, slash)));
+    if (!made && made.error().code != errc::already_exists) return made;
+  }
+  return {};
+}
+
+result<section_file> section_file::create(disk& storage, const std::string& directory,
+                                          std::string path, epoch_id epoch) {
+  if (!is_bundle_path(path))
+    return failure(errc::invalid_argument, path + ": cannot be the name of a bundle's file");
+  if (auto made = make_section_folders(storage, directory, path); !made)
+    return failure(std::move(made.error()));
+  auto opened = storage.create(join(directory, path));
+  if (!opened) return failure(std::move(opened.error()));
+  return section_file(std::move(*opened), std::move(path), epoch);
+}
+
+result<void> section_file::append(std::span<const std::byte> bytes) {
+  ensure(opened_ != nullptr, "nothing is appended to a finished section");
+  auto appended = opened_->append(bytes);
+  if (!appended) return appended;
+  checksum_.update(bytes);
+  bytes_ += bytes.size();
+  return {};
+}
+
+result<finished_section> section_file::finish() {
+  ensure(opened_ != nullptr, "a section is finished once");
+  const std::unique_ptr<file> closing = std::move(opened_);
+  if (auto synced = closing->sync(); !synced) return failure(std::move(synced.error()));
+  if (auto closed = closing->close(); !closed) return failure(std::move(closed.error()));
+  return finished_section{{path_, bytes_, checksum_.digest()}, epoch_};
+}
+
+std::vector<std::byte> encode_section_header(const section_header& header) {
+  std::vector<std::byte> bytes;
+  bytes.reserve(section_header_bytes);
+  detail::put(bytes, magic);
+  detail::put(bytes, header_version);
+  detail::put(bytes, std::uint32_t{0});
+  detail::put(bytes, header.epoch.incarnation);
+  detail::put(bytes, header.epoch.life);
+  detail::put(bytes, header.epoch.number);
+  detail::put(bytes, header.payload_bytes);
+  detail::put(bytes, checksum_of(bytes));
+  ensure(bytes.size() == section_header_bytes, "a section header has its size");
+  return bytes;
+}
+
+bool has_section_header(std::span<const std::byte> bytes) {
+  return detail::wire_reader(bytes).take<std::uint64_t>() == magic;
+}
+
+result<section_header> decode_section_header(std::span<const std::byte> bytes) {
+  if (bytes.size() < section_header_bytes)
+    return failure(errc::corrupt, "truncated to " + std::to_string(bytes.size()) + " bytes");
+  if (!has_section_header(bytes)) return failure(errc::corrupt, "does not begin as a section");
+  const auto covered = bytes.first(covered_bytes);
+  const auto stated = detail::wire_reader(bytes.subspan(covered_bytes, 16)).take_checksum();
+  if (checksum_of(covered) != stated)
+    return failure(errc::corrupt, "the checksum of the section's header differs");
+  detail::wire_reader reader(covered.subspan(8));
+  const auto version = reader.take<std::uint32_t>();
+  if (version != header_version)
+    return failure(errc::unsupported, "section format " + std::to_string(version) +
+                                          ", and this program reads format " +
+                                          std::to_string(header_version));
+  std::ignore = reader.take<std::uint32_t>(); // Zero in this version.
+  section_header header;
+  header.epoch.incarnation = reader.take<std::uint64_t>();
+  header.epoch.life = reader.take<std::uint64_t>();
+  header.epoch.number = reader.take<std::uint64_t>();
+  header.payload_bytes = reader.take<std::uint64_t>();
+  return header;
+}
+
+result<finished_section> write_section(disk& storage, const std::string& directory,
+                                       std::string path, epoch_id epoch,
+                                       std::span<const std::byte> payload) {
+  auto section = section_file::create(storage, directory, std::move(path), epoch);
+  if (!section) return failure(std::move(section.error()));
+  const auto header = encode_section_header({epoch, payload.size()});
+  if (auto appended = section->append(header); !appended)
+    return failure(std::move(appended.error()));
+  if (auto appended = section->append(payload); !appended)
+    return failure(std::move(appended.error()));
+  return section->finish();
+}
+
+result<std::span<const std::byte>> section_payload(std::span<const std::byte> section,
+                                                   epoch_id epoch) {
+  const auto header = decode_section_header(section);
+  if (!header) return failure(header.error());
+  const auto payload = section.subspan(section_header_bytes);
+  if (payload.size() != header->payload_bytes)
+    return failure(errc::corrupt, "truncated or extended: has " + std::to_string(payload.size()) +
+                                      " bytes of content, says " +
+                                      std::to_string(header->payload_bytes));
+  if (header->epoch != epoch)
+    return failure(errc::corrupt, "belongs to the cut " + to_string(header->epoch) +
+                                      ", and the bundle to " + to_string(epoch));
+  return payload;
+}
+
+} // namespace weir::dataplane

@@ -1,0 +1,341 @@
+#include "dataplane/index_file.hpp"
+#include "dataplane/index_generated.h"
+#include "dataplane/segment_file.hpp"
+#include "dataplane/snapshot_file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdio>
+#include <map>
+#include <unordered_map>
+#include <utility>
+
+namespace weir::dataplane {
+
+namespace {
+
+constexpr std::size_t rows_per_chunk = 4096;
+constexpr std::size_t chunk_bytes_target = std::size_t{4} * 1024 * 1024;
+constexpr std::size_t segments_per_chunk = 4096;
+
+// ---- Segments ----------------------------------------------------------------------------------
+
+/// The live values of some segments, listed in the order of their rows.
+class segment_gatherer {
+public:
+  using column_key = std::pair<std::uint32_t, std::uint16_t>;
+  struct column_pieces {
+    dtype type = dtype::u8;
+    std::uint64_t bytes = 0;
+    std::vector<std::span<const std::byte>> pieces;
+  };
+  using columns = std::map<column_key, column_pieces>;
+
+  void want(std::uint64_t id, const segment& memory) { wanted_[id].memory = &memory; }
+
+  void gather(const contents& all) {
+    all.partitions.for_each([this](std::uint64_t number, const partition_state& partition) {
+      partition.rows.for_each([&](std::uint64_t, const row_entry& row) {
+        for (const cell& one : row.body->cells)
+          add(static_cast<std::uint32_t>(number), partition.schema->fields[one.field].type, one);
+      });
+    });
+  }
+
+  /// One of the wanted segments, ready to be written.
+  [[nodiscard]] segment_content take(std::uint64_t id, epoch_id epoch) {
+    segment_content content{.header = {.segment = id, .epoch = epoch, .columns = {}}, .pieces = {}};
+    for (auto& [key, column] : wanted_.at(id).found) {
+      content.header.columns.push_back({key.first, key.second, column.type, column.bytes});
+      content.pieces.push_back(std::move(column.pieces));
+    }
+    return content;
+  }
+
+private:
+  struct wanted_segment {
+    const segment* memory = nullptr;
+    columns found;
+  };
+
+  void add(std::uint32_t partition, dtype type, const cell& one) {
+    const auto at = one.bytes == 0 ? wanted_.end() : wanted_.find(one.segment);
+    if (at == wanted_.end()) return;
+    column_pieces& column = at->second.found[{partition, one.field}];
+    const auto bytes = at->second.memory->bytes(one.offset, one.bytes);
+    column.type = type;
+    column.bytes += one.bytes;
+    // Values that were written together are one piece.
+    if (!column.pieces.empty()) {
+      auto& last = column.pieces.back();
+      if (last.data() + last.size() == bytes.data()) {
+        last = {last.data(), last.size() + bytes.size()};
+        return;
+      }
+    }
+    column.pieces.push_back(bytes);
+  }
+
+  std::unordered_map<std::uint64_t, wanted_segment> wanted_;
+};
+
+// ---- The index ---------------------------------------------------------------------------------
+
+/// Rows of one partition until they fill a chunk.
+struct row_lists {
+  std::vector<index::RowRecord> rows;
+  std::vector<index::CellRecord> cells;
+  std::vector<std::uint64_t> extents;
+  std::vector<index::TagRecord> tags;
+  std::vector<index::MarkRecord> marks;
+  std::vector<std::uint8_t> keys;
+  std::vector<std::uint8_t> texts;
+
+  [[nodiscard]] bool full() const {
+    const std::size_t bytes =
+        rows.size() * sizeof(index::RowRecord) + cells.size() * sizeof(index::CellRecord) +
+        extents.size() * sizeof(std::uint64_t) + tags.size() * sizeof(index::TagRecord) +
+        marks.size() * sizeof(index::MarkRecord) + keys.size() + texts.size();
+    return rows.size() >= rows_per_chunk || bytes >= chunk_bytes_target;
+  }
+};
+
+void append_text(std::vector<std::uint8_t>& target, std::string_view text) {
+  target.insert(target.end(), text.begin(), text.end());
+}
+
+index::TagRecord encode_tag(const row_tag& one, std::vector<std::uint8_t>& texts) {
+  if (const auto* number = std::get_if<std::int64_t>(&one.value))
+    return {std::bit_cast<std::uint64_t>(*number), one.name, 1};
+  if (const auto* real = std::get_if<double>(&one.value))
+    return {std::bit_cast<std::uint64_t>(*real), one.name, 2};
+  const auto& text = std::get<std::string>(one.value);
+  append_text(texts, text);
+  return {text.size(), one.name, 3};
+}
+
+class index_encoder {
+public:
+  index_encoder(const contents& all, byte_sink sink) : all_(all), writer_(std::move(sink)) {}
+
+  result<void> write(epoch_id epoch, std::span<const index::SegmentRecord> segments) {
+    if (auto put = writer_.begin(epoch); !put) return put;
+    if (auto put = write_header(segments.size()); !put) return put;
+    if (auto put = write_segments(segments); !put) return put;
+    result<void> outcome;
+    all_.partitions.for_each([&](std::uint64_t number, const partition_state& partition) {
+      outcome = write_partition(static_cast<std::uint32_t>(number), partition);
+      return outcome.has_value();
+    });
+    if (!outcome) return outcome;
+    return put_chunk(index::Body::End, index::CreateEnd(builder_, writer_.chunks() + 1,
+                                                        all_.staged_rows + all_.committed_rows)
+                                           .Union());
+  }
+
+private:
+  result<void> put_chunk(index::Body kind, flatbuffers::Offset<void> body) {
+    builder_.Finish(index::CreateChunk(builder_, kind, body));
+    auto put = writer_.append(std::as_bytes(std::span(builder_.GetBufferPointer(), //
+                                                      builder_.GetSize())));
+    builder_.Clear();
+    return put;
+  }
+
+  result<void> write_header(std::size_t segments) {
+    return put_chunk(index::Body::Header,
+                     index::CreateHeader(builder_, all_.sequence, all_.next_row, all_.next_segment,
+                                         all_.partitions.size(), segments, all_.staged_rows,
+                                         all_.committed_rows, all_.claims, all_.live_bytes)
+                         .Union());
+  }
+
+  result<void> write_segments(std::span<const index::SegmentRecord> segments) {
+    for (std::uint32_t position = 0; position < segments.size(); ++position)
+      positions_.emplace(segments[position].id(), position);
+    while (!segments.empty()) {
+      const auto some = segments.first(std::min(segments.size(), segments_per_chunk));
+      segments = segments.subspan(some.size());
+      const auto list = builder_.CreateVectorOfStructs(some.data(), some.size());
+      auto put = put_chunk(index::Body::Segments, index::CreateSegments(builder_, list).Union());
+      if (!put) return put;
+    }
+    return {};
+  }
+
+  result<void> write_partition(std::uint32_t number, const partition_state& partition) {
+    const partition_schema& schema = *partition.schema;
+    std::vector<flatbuffers::Offset<index::Field>> fields;
+    for (const field_info& field : schema.fields) {
+      const auto name = builder_.CreateString(field.name);
+      fields.push_back(index::CreateField(builder_, name, static_cast<std::uint8_t>(field.type)));
+    }
+    const auto field_list = builder_.CreateVector(fields);
+    const auto tag_list = builder_.CreateVectorOfStrings(schema.tag_names);
+    const auto consumer_list = builder_.CreateVectorOfStrings(schema.consumers);
+    const auto name = builder_.CreateString(schema.name);
+    auto put = put_chunk(index::Body::Partition,
+                         index::CreatePartition(builder_, number, name, field_list, tag_list,
+                                                consumer_list, partition.rows.size())
+                             .Union());
+    if (!put) return put;
+    written_.clear();
+    partition.rows.for_each([&](std::uint64_t id, const row_entry& row) {
+      add_row(id, row);
+      if (lists_.full()) put = write_rows(number);
+      return put.has_value();
+    });
+    if (put && !lists_.rows.empty()) put = write_rows(number);
+    return put;
+  }
+
+  void add_row(std::uint64_t id, const row_entry& row) {
+    const row_body& body = *row.body;
+    lists_.rows.emplace_back(
+        id, static_cast<std::uint32_t>(body.key.size()),
+        static_cast<std::uint16_t>(body.tags.size()), static_cast<std::uint16_t>(body.cells.size()),
+        static_cast<std::uint16_t>(row.marks.size()), static_cast<std::uint8_t>(row.state));
+    append_text(lists_.keys, body.key);
+    for (const row_tag& one : body.tags)
+      lists_.tags.push_back(encode_tag(one, lists_.texts));
+    for (const consumer_mark& mark : row.marks)
+      lists_.marks.emplace_back(mark.consumer, static_cast<std::uint8_t>(mark.state));
+    for (const cell& one : body.cells) {
+      const auto shape = body.shape_of(one);
+      lists_.extents.insert(lists_.extents.end(), shape.begin(), shape.end());
+      lists_.cells.push_back(encode_cell(one));
+    }
+  }
+
+  index::CellRecord encode_cell(const cell& one) {
+    if (one.bytes == 0) return {0, no_segment, one.field, one.rank};
+    auto& columns = written_[one.segment];
+    if (columns.size() <= one.field) columns.resize(std::size_t{one.field} + 1);
+    const std::uint64_t offset = std::exchange(columns[one.field], columns[one.field] + one.bytes);
+    return {offset, positions_.at(one.segment), one.field, one.rank};
+  }
+
+  result<void> write_rows(std::uint32_t partition) {
+    const row_lists some = std::exchange(lists_, {});
+    const auto rows = builder_.CreateVectorOfStructs(some.rows);
+    const auto cells = builder_.CreateVectorOfStructs(some.cells);
+    const auto extents = builder_.CreateVector(some.extents);
+    const auto tags = builder_.CreateVectorOfStructs(some.tags);
+    const auto marks = builder_.CreateVectorOfStructs(some.marks);
+    const auto keys = builder_.CreateVector(some.keys);
+    const auto texts = builder_.CreateVector(some.texts);
+    return put_chunk(index::Body::Rows, index::CreateRows(builder_, partition, rows, cells, extents,
+                                                          tags, marks, keys, texts)
+                                            .Union());
+  }
+
+  static constexpr std::uint32_t no_segment = 0xffffffff;
+
+  const contents& all_;
+  index_writer writer_;
+  flatbuffers::FlatBufferBuilder builder_;
+  std::unordered_map<std::uint64_t, std::uint32_t> positions_;
+  /// Of the partition at hand: bytes so far, by segment and field.
+  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> written_;
+  row_lists lists_;
+};
+
+// ---- All of it ---------------------------------------------------------------------------------
+
+class snapshot_writer {
+public:
+  snapshot_writer(disk& storage, const std::string& directory, epoch_id epoch, const contents& all,
+                  const write_pace& pace)
+      : storage_(storage), directory_(directory), epoch_(epoch), all_(all), pace_(pace) {}
+
+  result<std::vector<finished_section>> write() {
+    std::vector<std::uint64_t> group;
+    std::uint64_t cells = 0;
+    result<void> outcome;
+    all_.segments.for_each([&](std::uint64_t id, const segment_entry& entry) {
+      if (!group.empty() && cells + entry.live_cells > segment_cells_max) {
+        outcome = write_group(std::exchange(group, {}));
+        cells = 0;
+      }
+      group.push_back(id);
+      cells += entry.live_cells;
+      return outcome.has_value();
+    });
+    if (outcome && !group.empty()) outcome = write_group(group);
+    if (outcome) outcome = write_index();
+    if (!outcome) return failure(std::move(outcome.error()));
+    return std::move(sections_);
+  }
+
+private:
+  /// @pre the live cells of the group can be listed in little memory
+  result<void> write_group(const std::vector<std::uint64_t>& group) {
+    segment_gatherer gatherer;
+    for (const std::uint64_t id : group)
+      gatherer.want(id, *all_.segments.find(id)->memory);
+    gatherer.gather(all_);
+    for (const std::uint64_t id : group) {
+      const segment_content content = gatherer.take(id, epoch_);
+      const auto write = [&content](const byte_sink& sink) -> result<void> {
+        const auto bytes = write_segment(content, sink);
+        return bytes ? result<void>{} : failure(bytes.error());
+      };
+      if (auto written = write_file(segment_path(id), write); !written) return written;
+      const segment_entry& entry = *all_.segments.find(id);
+      records_.emplace_back(id, sections_.back().file.bytes, entry.live_bytes, entry.live_cells,
+                            epoch_.incarnation, epoch_.life, epoch_.number);
+    }
+    return {};
+  }
+
+  result<void> write_index() {
+    return write_file(index_path(), [this](const byte_sink& sink) {
+      return index_encoder(all_, sink).write(epoch_, records_);
+    });
+  }
+
+  result<void> write_file(std::string path,
+                          const std::function<result<void>(const byte_sink&)>& write) {
+    auto section = section_file::create(storage_, directory_, std::move(path), epoch_);
+    if (!section) return failure(std::move(section.error()));
+    const byte_sink sink = [&](std::span<const std::byte> bytes) -> result<void> {
+      if (auto appended = section->append(bytes); !appended) return appended;
+      return pace_ ? pace_(bytes.size()) : result<void>{};
+    };
+    if (auto written = write(sink); !written) return written;
+    auto finished = section->finish();
+    if (!finished) return failure(std::move(finished.error()));
+    sections_.push_back(std::move(*finished));
+    return {};
+  }
+
+  disk& storage_;
+  const std::string& directory_;
+  epoch_id epoch_;
+  const contents& all_;
+  const write_pace& pace_;
+  std::vector<finished_section> sections_;
+  std::vector<index::SegmentRecord> records_;
+};
+
+} // namespace
+
+std::string index_path() {
+  return "data_plane/index.fb";
+}
+
+std::string segment_path(std::uint64_t segment) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "data_plane/segments/%016llx.seg",
+                static_cast<unsigned long long>(segment));
+  return text.data();
+}
+
+result<std::vector<finished_section>> write_snapshot(disk& storage, const std::string& directory,
+                                                     epoch_id epoch, const snapshot& state,
+                                                     const write_pace& pace) {
+  return snapshot_writer(storage, directory, epoch, state.state(), pace).write();
+}
+
+} // namespace weir::dataplane

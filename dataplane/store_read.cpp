@@ -1,0 +1,267 @@
+/// The verbs of the store that change nothing.
+#include "dataplane/store.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace weir::dataplane {
+
+namespace {
+
+constexpr std::size_t absent = static_cast<std::size_t>(-1);
+
+std::string row_text(std::string_view partition, row_id row) {
+  return "partition \"" + std::string(partition) + "\", row " + std::to_string(row.value);
+}
+
+std::size_t field_number(const partition_schema& schema, std::string_view name) {
+  for (std::size_t at = 0; at < schema.fields.size(); ++at)
+    if (schema.fields[at].name == name) return at;
+  return absent;
+}
+
+template <class Names>
+std::size_t position_in(const Names& names, std::string_view name) {
+  const auto at = std::find(names.begin(), names.end(), name);
+  return at == names.end() ? absent : static_cast<std::size_t>(at - names.begin());
+}
+
+/// The cell of a field in each row, or the position of the first row that has none.
+std::size_t collect_cells(std::span<const row_body* const> rows, std::uint16_t field,
+                          std::vector<const cell*>& cells) {
+  cells.clear();
+  std::size_t hint = 0;
+  for (std::size_t at = 0; at < rows.size(); ++at) {
+    const auto& own = rows[at]->cells;
+    // Rows that were written together have their fields in the same order.
+    const cell* found =
+        hint < own.size() && own[hint].field == field ? &own[hint] : rows[at]->find(field);
+    if (found == nullptr) return at;
+    hint = static_cast<std::size_t>(found - own.data());
+    cells.push_back(found);
+  }
+  return absent;
+}
+
+void describe_rows(std::span<const row_body* const> rows, std::span<const cell* const> cells,
+                   column& target) {
+  target.offsets.assign(1, 0);
+  target.extents.clear();
+  target.extent_offsets.assign(1, 0);
+  const std::uint64_t element = element_bytes(target.type);
+  for (std::size_t at = 0; at < rows.size(); ++at) {
+    const auto shape = rows[at]->shape_of(*cells[at]);
+    target.offsets.push_back(target.offsets.back() + cells[at]->bytes / element);
+    target.extents.insert(target.extents.end(), shape.begin(), shape.end());
+    target.extent_offsets.push_back(static_cast<std::uint32_t>(target.extents.size()));
+  }
+}
+
+/// The first cell with bytes if all of them are one extent, else null.
+const cell* single_extent(std::span<const cell* const> cells) {
+  const cell* first = nullptr;
+  std::uint64_t next = 0;
+  for (const cell* one : cells) {
+    if (one->bytes == 0) continue;
+    if (first == nullptr)
+      first = one;
+    else if (one->segment != first->segment || one->offset != next)
+      return nullptr;
+    next = one->offset + one->bytes;
+  }
+  return first;
+}
+
+/// Copies the cells into the column's own buffer, used again if it is large enough and nobody else
+/// holds it.
+result<void> gather(const contents& all, std::span<const cell* const> cells, std::uint64_t bytes,
+                    column& target) {
+  if (!target.copied || target.copied.use_count() != 1 || target.copied->capacity() < bytes) {
+    target.copied = segment::allocate(bytes);
+    if (!target.copied)
+      return failure(errc::exhausted, "field \"" + target.field + "\": no memory for a buffer of " +
+                                          std::to_string(bytes) + " bytes");
+  }
+  std::byte* at = target.copied->writable(0, bytes).data();
+  const segment* from = nullptr;
+  std::uint64_t from_id = 0;
+  for (const cell* one : cells) {
+    if (one->bytes == 0) continue;
+    if (one->segment != from_id) {
+      from_id = one->segment;
+      from = all.segments.find(from_id)->memory.get();
+    }
+    std::memcpy(at, from->bytes(one->offset, one->bytes).data(), one->bytes);
+    at += one->bytes;
+  }
+  target.bytes = target.copied->bytes(0, bytes);
+  return {};
+}
+
+result<void> fill_column(const contents& all, std::span<const row_body* const> rows,
+                         std::span<const cell* const> cells, column& target) {
+  describe_rows(rows, cells, target);
+  target.pin.reset();
+  target.bytes = {};
+  const std::uint64_t bytes = target.offsets.back() * element_bytes(target.type);
+  target.zero_copy = true;
+  if (bytes == 0) return {};
+  if (const cell* first = single_extent(cells)) {
+    target.pin = all.segments.find(first->segment)->memory;
+    target.bytes = target.pin->bytes(first->offset, bytes);
+    return {};
+  }
+  target.zero_copy = false;
+  return gather(all, cells, bytes, target);
+}
+
+/// Conditions with their names resolved; `impossible` if a name is unknown.
+struct resolved_query {
+  std::vector<std::pair<std::uint16_t, const tag_range*>> tags;
+  std::vector<std::uint16_t> produced;
+  std::size_t consumer = absent;
+  bool impossible = false;
+};
+
+resolved_query resolve(const partition_schema& schema, const row_query& conditions) {
+  resolved_query resolved;
+  for (const tag_range& range : conditions.tags) {
+    const std::size_t at = position_in(schema.tag_names, range.name);
+    resolved.impossible = resolved.impossible || at == absent;
+    resolved.tags.emplace_back(static_cast<std::uint16_t>(at), &range);
+  }
+  for (const std::string& name : conditions.produced) {
+    const std::size_t at = field_number(schema, name);
+    resolved.impossible = resolved.impossible || at == absent;
+    resolved.produced.push_back(static_cast<std::uint16_t>(at));
+  }
+  resolved.consumer = position_in(schema.consumers, conditions.available_to);
+  return resolved;
+}
+
+bool within(const row_body& body, std::uint16_t name, const tag_range& range) {
+  for (const row_tag& one : body.tags)
+    if (one.name == name)
+      return one.value.index() == range.lowest.index() &&
+             one.value.index() == range.highest.index() && range.lowest <= one.value &&
+             one.value <= range.highest;
+  return false;
+}
+
+bool matches(const row_entry& row, const resolved_query& query) {
+  if (row.state != row_state::committed) return false;
+  for (const consumer_mark& mark : row.marks)
+    if (mark.consumer == query.consumer) return false;
+  for (const auto& [name, range] : query.tags)
+    if (!within(*row.body, name, *range)) return false;
+  return std::all_of(query.produced.begin(), query.produced.end(),
+                     [&row](std::uint16_t field) { return row.body->find(field) != nullptr; });
+}
+
+} // namespace
+
+result<batch> store::get(std::string_view partition, row_list rows,
+                         std::span<const std::string> fields, batch recycled) const {
+  const auto number = number_of(partition);
+  if (!number) return failure(number.error());
+  const partition_state& found = partition_at(*number);
+  std::vector<const row_body*> bodies;
+  bodies.reserve(rows.size());
+  for (const row_id row : rows) {
+    const row_entry* entry = found.rows.find(row.value);
+    if (entry == nullptr || entry->state != row_state::committed)
+      return failure(errc::not_found,
+                     row_text(partition, row) +
+                         (entry == nullptr ? " does not exist" : " is only staged"));
+    bodies.push_back(entry->body.get());
+  }
+  recycled.rows.assign(rows.begin(), rows.end());
+  recycled.columns.resize(fields.size());
+  std::vector<const cell*> cells;
+  cells.reserve(rows.size());
+  for (std::size_t at = 0; at < fields.size(); ++at) {
+    const std::size_t field = field_number(*found.schema, fields[at]);
+    const std::size_t missing =
+        field == absent ? 0 : collect_cells(bodies, static_cast<std::uint16_t>(field), cells);
+    if (field == absent || missing != absent)
+      return failure(errc::not_found, (rows.empty() ? "partition \"" + std::string(partition) + "\""
+                                                    : row_text(partition, rows[missing])) +
+                                          ": field \"" + fields[at] + "\" was not produced");
+    recycled.columns[at].field = fields[at];
+    recycled.columns[at].type = found.schema->fields[field].type;
+    if (auto filled = fill_column(contents_, bodies, cells, recycled.columns[at]); !filled)
+      return failure(std::move(filled.error()));
+  }
+  return recycled;
+}
+
+result<std::vector<row_id>> store::query(std::string_view partition,
+                                         const row_query& conditions) const {
+  const auto number = number_of(partition);
+  if (!number) return failure(number.error());
+  const partition_state& found = partition_at(*number);
+  const resolved_query resolved = resolve(*found.schema, conditions);
+  std::vector<row_id> ids;
+  if (resolved.impossible || conditions.rows_max == 0) return ids;
+  found.rows.for_each([&](std::uint64_t id, const row_entry& row) {
+    if (matches(row, resolved)) ids.emplace_back(id);
+    return ids.size() < conditions.rows_max;
+  });
+  return ids;
+}
+
+std::optional<row_id> store::find_key(std::string_view partition, std::string_view key) const {
+  const auto number = partition_numbers_.find(partition);
+  if (number == partition_numbers_.end()) return std::nullopt;
+  const auto& keys = keys_[number->second];
+  const auto at = keys.find(std::string(key));
+  return at == keys.end() ? std::nullopt : std::optional(row_id(at->second));
+}
+
+result<row_summary> store::describe(std::string_view partition, row_id row) const {
+  const auto number = check_rows(partition, std::span(&row, 1), std::nullopt);
+  if (!number) return failure(number.error());
+  const partition_state& found = partition_at(*number);
+  return summarize(*found.schema, row.value, *found.rows.find(row.value));
+}
+
+store_stat store::stat() const {
+  store_stat stat{.sequence = contents_.sequence,
+                  .partitions = contents_.partitions.size(),
+                  .staged_rows = contents_.staged_rows,
+                  .committed_rows = contents_.committed_rows,
+                  .claims = contents_.claims,
+                  .live_bytes = contents_.live_bytes,
+                  .segments = contents_.segments.size(),
+                  .segment_bytes = 0,
+                  .stages_refused = stages_refused_,
+                  .stages_above_mark = stages_above_mark_};
+  contents_.segments.for_each([&stat](std::uint64_t, const segment_entry& entry) {
+    stat.segment_bytes += entry.memory->capacity();
+  });
+  return stat;
+}
+
+void store::check_invariants() const {
+  contents_.check_invariants();
+  ensure(partition_numbers_.size() == contents_.partitions.size(), "every partition has its name");
+  std::size_t keyed = 0;
+  std::size_t listed = 0;
+  for (const auto& keys : keys_)
+    listed += keys.size();
+  contents_.partitions.for_each([&](std::uint64_t number, const partition_state& partition) {
+    const auto named = partition_numbers_.find(partition.schema->name);
+    ensure(named != partition_numbers_.end() && named->second == number,
+           "a partition is found by its name");
+    partition.rows.for_each([&](std::uint64_t id, const row_entry& row) {
+      if (row.body->key.empty()) return;
+      const auto at = keys_[number].find(row.body->key);
+      ensure(at != keys_[number].end() && at->second == id, "a row is found by its key");
+      ++keyed;
+    });
+  });
+  ensure(keyed == listed, "no key outlives its row");
+}
+
+} // namespace weir::dataplane

@@ -1,0 +1,19 @@
+#include "examples/weir/commands.hpp"
+
+#include <cstdio>
+
+namespace weir {
+
+exit_code check(const std::string& config_path, const std::vector<std::string>& overrides) {
+  const auto read = load_config(config_path, overrides);
+  if (!read) {
+    std::fprintf(stderr, "%s\n", read.error().text.c_str());
+    return exit_code::bad_usage;
+  }
+  std::fputs(to_yaml(read->config).c_str(), stdout);
+  for (const std::string& warning : read->warnings)
+    std::fprintf(stderr, "warning: %s\n", warning.c_str());
+  return exit_code::done;
+}
+
+} // namespace weir

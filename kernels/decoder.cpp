@@ -1,0 +1,201 @@
+#include "kernels/decoder.hpp"
+
+#include "kernels/decoder_batch.hpp"
+#include "kernels/decoder_forward.hpp"
+#include "kernels/parallel.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+
+namespace weir::kernels {
+
+namespace {
+
+/// What one thread does of a step, and the error that it met.
+struct decode_part {
+  forward_part rows;
+  std::vector<std::uint32_t> segments; ///< Indices into the plan, in row order.
+  std::optional<error> failed;
+};
+
+class batch_decoder final : public decoder {
+public:
+  batch_decoder(const model_config& config, const decoder_options& options)
+      : config_(config), options_(options), batch_(config, options), forward_(config, options),
+        pool_({.threads = options.threads}), drawn_(options.max_sequences),
+        parts_(options.threads) {
+    rows_.reserve(std::size_t{options.max_sequences} + options.prefill_tokens);
+    for (std::uint32_t thread = 0; thread < options.threads; ++thread)
+      samplers_.emplace_back(operations_of(options.isa), config.vocabulary);
+  }
+
+  result<void> attach_device() { return forward_.attach_device(options_); }
+
+  result<void> set_weights(const published_weights& weights) override;
+  result<void> admit(const decode_request& request) override { return batch_.admit(request); }
+  result<std::span<const emitted_token>> step() override;
+  std::uint32_t abort(std::uint64_t tag) override { return batch_.abort(tag); }
+
+  std::uint32_t live_sequences() const noexcept override { return batch_.cache().live_sequences(); }
+  std::uint32_t live_groups() const noexcept override { return batch_.live_groups(); }
+  std::uint32_t available_blocks() const noexcept override {
+    return batch_.cache().free_blocks() - batch_.cache().promised_blocks();
+  }
+  std::uint64_t weight_version() const noexcept override { return version_; }
+
+private:
+  void divide(std::span<const decode_segment> segments);
+  void lay_out(std::span<const decode_segment> segments);
+  void run_part(decode_part& part, std::uint32_t thread, std::span<const decode_segment> segments);
+  void draw(const decode_segment& segment, std::uint32_t logits, row_sampler& sampler,
+            decode_part& part);
+
+  model_config config_;
+  decoder_options options_;
+  decoder_batch batch_;
+  decoder_forward forward_;
+  thread_pool pool_;
+  bool has_weights_ = false;
+  std::uint64_t version_ = 0;
+  std::optional<error> failed_;
+  std::vector<forward_row> rows_;
+  std::vector<sampled_token> drawn_; ///< Per slot; each is written by one thread.
+  std::vector<row_sampler> samplers_;
+  std::vector<decode_part> parts_;
+};
+
+result<void> batch_decoder::set_weights(const published_weights& weights) {
+  const std::size_t expected = parameter_layout(config_).total;
+  if (!weights.values || weights.count != expected)
+    return failure(errc::invalid_argument, "weight version " + std::to_string(weights.version) +
+                                               " has " + std::to_string(weights.count) +
+                                               " floats: the model has " +
+                                               std::to_string(expected));
+  forward_.set_weights(weights);
+  if (has_weights_ && options_.recompute_on_update) batch_.recompute();
+  has_weights_ = true;
+  version_ = weights.version;
+  return {};
+}
+
+result<std::span<const emitted_token>> batch_decoder::step() {
+  if (!has_weights_)
+    return failure(errc::unavailable, "the decoder has no weights yet: publish a version first");
+  if (failed_) return failure(*failed_);
+  const auto segments = batch_.plan();
+  if (segments.empty()) return std::span<const emitted_token>{};
+  divide(segments);
+  lay_out(segments);
+  auto task = [&](std::size_t part, std::size_t thread) {
+    run_part(parts_[part], static_cast<std::uint32_t>(thread), segments);
+  };
+  pool_.run(parts_.size(), task);
+  for (const decode_part& part : parts_)
+    if (part.failed) {
+      failed_ = part.failed;
+      return failure(*failed_);
+    }
+  const decoder_batch::committed step = batch_.commit(drawn_, version_);
+  for (const kv_block_copy& copy : step.copies)
+    forward_.copy_block(copy);
+  return step.emitted;
+}
+
+/// Gives each segment to the part with the fewest rows, long segments first: any division gives the
+/// same bits, this one is even.
+void batch_decoder::divide(std::span<const decode_segment> segments) {
+  for (decode_part& part : parts_) {
+    part.rows = {};
+    part.segments.clear();
+    part.failed.reset();
+  }
+  const auto fewer = [](const decode_part& left, const decode_part& right) {
+    return left.rows.row_count < right.rows.row_count;
+  };
+  for (const bool long_ones : {true, false})
+    for (std::uint32_t index = 0; index < segments.size(); ++index) {
+      if ((segments[index].count > 1) != long_ones) continue;
+      decode_part& part = *std::min_element(parts_.begin(), parts_.end(), fewer);
+      part.segments.push_back(index);
+      part.rows.row_count += segments[index].count;
+    }
+}
+
+void batch_decoder::lay_out(std::span<const decode_segment> segments) {
+  rows_.clear();
+  std::uint32_t logits = 0;
+  for (decode_part& part : parts_) {
+    part.rows.first_row = static_cast<std::uint32_t>(rows_.size());
+    part.rows.first_logits = logits;
+    for (const std::uint32_t index : part.segments) {
+      const decode_segment& segment = segments[index];
+      const auto tokens = batch_.tokens(segment.slot);
+      const std::uint32_t* table = batch_.cache().table(segment.slot).data();
+      for (std::uint32_t offset = 0; offset < segment.count; ++offset) {
+        const std::uint32_t position = segment.first + offset;
+        const bool last = segment.completes && offset + 1 == segment.count;
+        rows_.push_back({tokens[position], position, table, last});
+      }
+      logits += segment.completes ? 1 : 0;
+    }
+  }
+}
+
+void batch_decoder::run_part(decode_part& part, std::uint32_t thread,
+                             std::span<const decode_segment> segments) {
+  if (part.segments.empty()) return;
+  if (auto done = forward_.compute(rows_, part.rows, thread); !done) {
+    part.failed = std::move(done).error();
+    return;
+  }
+  std::uint32_t logits = part.rows.first_logits;
+  for (const std::uint32_t index : part.segments)
+    if (segments[index].completes) draw(segments[index], logits++, samplers_[thread], part);
+}
+
+void batch_decoder::draw(const decode_segment& segment, std::uint32_t logits, row_sampler& sampler,
+                         decode_part& part) {
+  batch_.for_draws(segment, [&](const decoder_batch::group& owner, const decode_draw& place) {
+    const double uniform = owner.randomness.uniform(place.sibling, place.position);
+    const auto token = sampler.draw(forward_.logits(logits), owner.sampling, uniform);
+    if (token)
+      drawn_[place.slot] = *token;
+    else
+      part.failed =
+          error{token.error().code, "group " + std::to_string(owner.tag) + ", sibling " +
+                                        std::to_string(place.sibling) + ", position " +
+                                        std::to_string(place.position) + ", weight version " +
+                                        std::to_string(version_) + ": " + token.error().text};
+  });
+}
+
+result<void> check(const decoder_options& options) {
+  const auto refused = [](const char* why) {
+    return failure(errc::invalid_argument, std::string("decoder: ") + why);
+  };
+  if (options.max_sequences == 0) return refused("max_sequences is 0: it must be at least 1");
+  if (options.block_tokens == 0 || options.block_tokens % 16 != 0)
+    return refused("block_tokens must be a multiple of 16");
+  if (options.prefill_tokens == 0) return refused("prefill_tokens is 0: it must be at least 1");
+  if (options.threads == 0 || options.threads > 1024) return refused("threads must be 1 to 1024");
+  return {};
+}
+
+} // namespace
+
+result<std::unique_ptr<decoder>> decoder::create(const model_config& config,
+                                                 const decoder_options& options) {
+  if (const auto valid = validate(config); !valid) return failure(valid.error());
+  if (const auto valid = check(options); !valid) return failure(valid.error());
+  decoder_options sized = options;
+  if (sized.kv_blocks == 0) {
+    const std::uint32_t whole = (config.context + sized.block_tokens - 1) / sized.block_tokens;
+    sized.kv_blocks = whole * sized.max_sequences;
+  }
+  auto made = std::make_unique<batch_decoder>(config, sized);
+  if (const auto attached = made->attach_device(); !attached) return failure(attached.error());
+  return made;
+}
+
+} // namespace weir::kernels

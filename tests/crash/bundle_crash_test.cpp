@@ -1,0 +1,172 @@
+/// Every state that power loss may leave at every call of a small history (publish 1, publish 2
+/// that links into 1, retire 1) must restore what was promised: the last bundle whose publish
+/// returned, or the one that was on its way. Method: tests/support/crash_disk.hpp.
+#include "dataplane/bundle_reader.hpp"
+#include "dataplane/bundle_writer.hpp"
+#include "tests/crash/publishing.hpp"
+#include "tests/support/crash_disk.hpp"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace weir::test {
+
+namespace {
+
+/// Watches a disk: counts the states that break the promise made so far, and says the first.
+class crash_watch {
+public:
+  explicit crash_watch(crash_disk& watched) : watched_(&watched) {
+    watched.after_change([this] { look(); });
+  }
+  ~crash_watch() { watched_->after_change({}); }
+  crash_watch(const crash_watch&) = delete;
+  crash_watch& operator=(const crash_watch&) = delete;
+
+  /// From now on these are what a restore may begin from.
+  void promise(std::vector<std::uint64_t> allowed) { allowed_ = std::move(allowed); }
+
+  /// Whether no state was left out.
+  [[nodiscard]] bool exhaustive() const { return exhaustive_; }
+  [[nodiscard]] std::uint64_t states() const { return states_; }
+  [[nodiscard]] std::size_t distinct_states() const { return seen_.size(); }
+  [[nodiscard]] std::uint64_t violations() const { return violations_; }
+  [[nodiscard]] const std::string& first_violation() const { return first_violation_; }
+
+private:
+  static constexpr std::uint64_t states_max = 1 << 16;
+
+  void look() {
+    const auto count = watched_->for_each_crash_state(states_max, 1, [this](crash_disk& state) {
+      std::string key = state.fingerprint();
+      for (const std::uint64_t step : allowed_)
+        key += std::to_string(step) + " ";
+      if (seen_.insert(std::move(key)).second) judge(state);
+    });
+    states_ += count;
+    exhaustive_ = exhaustive_ && count <= states_max;
+  }
+
+  void judge(crash_disk& state) {
+    const auto step = restored_step(state);
+    if (!step) return complain(to_string(step.error()));
+    if (std::ranges::find(allowed_, *step) == allowed_.end())
+      return complain("restores step " + std::to_string(*step));
+    // The run goes on from there: leftovers do not stand in its way.
+    if (auto cleaned = dataplane::remove_leftovers(state, crash_directory); !cleaned)
+      return complain("cannot clean: " + to_string(cleaned.error()));
+    if (*step == no_bundle) return;
+    if (auto next = publish_step(state, 9); !next)
+      return complain("cannot publish again: " + to_string(next.error()));
+    if (restored_step(state) != 9U) complain("the next bundle is not restored");
+  }
+
+  void complain(const std::string& what) {
+    if (violations_++ == 0) first_violation_ = what;
+  }
+
+  crash_disk* watched_;
+  std::vector<std::uint64_t> allowed_;
+  std::set<std::string> seen_;
+  std::uint64_t states_ = 0;
+  bool exhaustive_ = true;
+  std::uint64_t violations_ = 0;
+  std::string first_violation_;
+};
+
+void make_checkpoint_directory(crash_disk& storage) {
+  REQUIRE(dataplane::make_directories(storage, crash_directory));
+}
+
+void play_history(crash_disk& storage, crash_watch& watch) {
+  watch.promise({no_bundle, 1});
+  const auto first = publish_step(storage, 1);
+  REQUIRE(first);
+  watch.promise({1, 2});
+  const auto second = publish_step(storage, 2, first->published);
+  REQUIRE(second);
+  watch.promise({2});
+  const std::array names{first->published.name};
+  REQUIRE(dataplane::retire_bundles(storage, crash_directory, names));
+}
+
+} // namespace
+
+TEST_SUITE("crash/bundle") {
+
+  TEST_CASE("every state after power loss opens to the old bundle or the new one") {
+    crash_disk storage;
+    make_checkpoint_directory(storage);
+    crash_watch watch(storage);
+    play_history(storage, watch);
+    CAPTURE(watch.first_violation());
+    CHECK(watch.violations() == 0);
+    CHECK(restored_step(storage) == 2U);
+    // Evidence that states were enumerated at all.
+    CHECK(watch.exhaustive());
+    CHECK(watch.states() > 1000);
+    CHECK(watch.distinct_states() > 150);
+    MESSAGE(watch.states() << " states, " << watch.distinct_states() << " distinct");
+  }
+
+  TEST_CASE("leaving out the sync of the bundle's directory is seen") {
+    crash_disk storage;
+    make_checkpoint_directory(storage);
+    storage.ignore_directory_syncs([](const std::string& path) {
+      const auto slash = path.rfind('/');
+      return dataplane::parse_temporary_name(path.substr(slash + 1)).has_value();
+    });
+    crash_watch watch(storage);
+    play_history(storage, watch);
+    CHECK(watch.violations() > 0);
+    CHECK(watch.first_violation().find("MANIFEST: missing") != std::string::npos);
+  }
+
+  TEST_CASE("leaving out the sync of the checkpoint directory is seen") {
+    crash_disk storage;
+    make_checkpoint_directory(storage);
+    storage.ignore_directory_syncs([](const std::string& path) { return path == crash_directory; });
+    crash_watch watch(storage);
+    play_history(storage, watch);
+    CHECK(watch.violations() > 0);
+  }
+
+  TEST_CASE("leaving out the sync of a section's folder is seen") {
+    crash_disk storage;
+    make_checkpoint_directory(storage);
+    storage.ignore_directory_syncs(
+        [](const std::string& path) { return path.ends_with("data_plane"); });
+    crash_watch watch(storage);
+    play_history(storage, watch);
+    CHECK(watch.violations() > 0);
+    CHECK(watch.first_violation().find("data_plane/index.fb: missing") != std::string::npos);
+  }
+
+  TEST_CASE("a bundle set aside by a restore does not come back") {
+    crash_disk storage;
+    make_checkpoint_directory(storage);
+    const auto first = publish_step(storage, 1);
+    REQUIRE(first);
+    REQUIRE(publish_step(storage, 2));
+    const auto survey = dataplane::survey_bundles(storage, crash_directory);
+    REQUIRE(survey);
+    crash_watch watch(storage);
+    watch.promise({1, 2});
+    const auto abandoned =
+        dataplane::abandon_newer(storage, crash_directory, *survey, first->published);
+    REQUIRE(abandoned);
+    CHECK(*abandoned == std::vector<std::string>{".abandoned-step_2"});
+    CHECK(watch.violations() == 0);
+    watch.promise({1});
+    REQUIRE(storage.sync_directory(crash_directory));
+    CHECK(watch.violations() == 0);
+  }
+}
+
+} // namespace weir::test

@@ -1,0 +1,148 @@
+#include "tests/weir/config_support.hpp"
+
+using namespace weir;
+using namespace weir::test;
+
+TEST_SUITE_BEGIN("weir/config_rules");
+
+TEST_CASE("each contradiction is refused, naming both keys with their values") {
+  struct rule {
+    std::vector<std::string> overrides;
+    std::vector<std::string> named;
+  };
+  const std::string failure = "async_rl.rollout_failure.";
+  const rule rules[] = {
+      {{"grpo.num_generations_per_prompt=1", "grpo.normalize_rewards=false"},
+       {"grpo.use_leave_one_out_baseline (true)", "grpo.num_generations_per_prompt (1)"}},
+      {{"grpo.num_generations_per_prompt=1", "grpo.use_leave_one_out_baseline=false"},
+       {"grpo.normalize_rewards (true)", "grpo.num_generations_per_prompt (1)"}},
+      {{"grpo.advantage_clip_low=2", "grpo.advantage_clip_high=1"},
+       {"grpo.advantage_clip_low (2.0)", "grpo.advantage_clip_high (1.0)"}},
+      {{"grpo.val_period=5"}, {"grpo.val_period (5)", "data.validation.path (null)"}},
+      {{"loss_fn.importance_sampling_max=2", "loss_fn.use_importance_sampling_correction=false"},
+       {"loss_fn.importance_sampling_max (2.0)",
+        "loss_fn.use_importance_sampling_correction (false)"}},
+      {{"policy.architecture.heads=3", "policy.architecture.kv_heads=3"},
+       {"policy.architecture.heads (3)", "policy.architecture.hidden (128)"}},
+      {{"policy.architecture.heads=128", "policy.architecture.kv_heads=128"},
+       {"policy.architecture.hidden (128)", "must be even"}},
+      {{"policy.architecture.kv_heads=3"},
+       {"policy.architecture.kv_heads (3)", "policy.architecture.heads (4)"}},
+      {{"policy.generation.max_new_tokens=128"},
+       {"policy.generation.max_new_tokens (128)", "policy.architecture.context (128)"}},
+      {{"policy.warmup.stop_at_reward=0.3"},
+       {"policy.warmup.stop_at_reward (0.3)", "policy.warmup.max_steps (0)"}},
+      {{"data.train.output_key=question"},
+       {"data.train.input_key (\"question\")", "data.train.output_key (\"question\")"}},
+      {{"data.prompt_template=Q"}, {"data.prompt_template (\"Q\")", "{input}"}},
+      {{"data.train.output_key=null"}, {"env.kind (exact_answer)", "data.train.output_key (null)"}},
+      {{"env.kind=command"}, {"env.kind (command)", "env.command ([])"}},
+      {{"env.kind=exact_answer", "env.command=[a]"},
+       {"env.command ([\"a\"])", "env.kind (exact_answer)"}},
+      {{"env.exact_answer.exact=0.2"}, {"number_credit", "env.exact_answer.exact (0.2)"}},
+      {{"async_rl.sampler.name=windowed", "async_rl.sampler.max_lookahead_versions=2"},
+       {"async_rl.sampler.max_lookahead_versions (2)", "async_rl.sampler.name (windowed)"}},
+      {{"async_rl.sampler.max_staleness_versions=2"},
+       {"async_rl.sampler.max_staleness_versions (2)", "async_rl.sampler.name (in_order)"}},
+      {{"async_rl.sampler.sample_freshest_first=true"},
+       {"async_rl.sampler.sample_freshest_first (true)", "async_rl.sampler.name (in_order)"}},
+      {{"async_rl.sampler.name=custom"}, {"async_rl.sampler.name (custom)", "sampler.target"}},
+      {{"async_rl.sampler.target=x"},
+       {"async_rl.sampler.target (\"x\")", "async_rl.sampler.name (in_order)"}},
+      {{"async_rl.weight_update=pinned", "async_rl.sampler.name=windowed"},
+       {"async_rl.weight_update (pinned)", "async_rl.sampler.name (windowed)"}},
+      {{"async_rl.weight_update=pinned", failure + "on_dropped_prompt=replace"},
+       {"async_rl.weight_update (pinned)", failure + "on_dropped_prompt (replace)"}},
+      {{"async_rl.sampler.name=ready_first", "loss_fn.use_importance_sampling_correction=false"},
+       {"async_rl.sampler.name (ready_first)",
+        "loss_fn.use_importance_sampling_correction (false)"}},
+      {{"async_rl.min_groups_for_streaming_train=33"},
+       {"async_rl.min_groups_for_streaming_train (33)", "grpo.num_prompts_per_step (32)"}},
+      {{"async_rl.max_buffered_rollouts=63"},
+       {"async_rl.max_buffered_rollouts (63)", "grpo.num_prompts_per_step (32)", "= 64"}},
+      {{"async_rl.sampler.name=windowed", "async_rl.max_buffered_rollouts=31"},
+       {"async_rl.max_buffered_rollouts (31)", "grpo.num_prompts_per_step (32)"}},
+      {{failure + "max_backoff_s=0.5"},
+       {failure + "max_backoff_s (0.5)", failure + "backoff_base_s (1.0)"}},
+      {{failure + "max_skipped_prompts=1", "async_rl.sampler.name=ready_first"},
+       {failure + "max_skipped_prompts (1)", "async_rl.sampler.name (ready_first)"}},
+      {{failure + "max_consecutive_dropped_prompts=1", "async_rl.sampler.name=weight_fifo"},
+       {failure + "max_consecutive_dropped_prompts (1)", "async_rl.sampler.name (weight_fifo)"}},
+      {{failure + "on_dropped_prompt=replace", failure + "max_replacement_attempts=0"},
+       {failure + "on_dropped_prompt (replace)", failure + "max_replacement_attempts (0)"}},
+      {{failure + "on_dropped_prompt=replace", failure + "replacement_reserve_prompts=0"},
+       {failure + "on_dropped_prompt (replace)", failure + "replacement_reserve_prompts (0)"}},
+      {{failure + "rollout_timeout_s=600"},
+       {failure + "rollout_timeout_s (600.0)", "async_rl.stall_watchdog.stall_timeout_s (600.0)"}},
+      {{failure + "generation_timeout_s=700"}, {failure + "generation_timeout_s (700.0)"}},
+      {{failure + "env_timeout_s=700"}, {failure + "env_timeout_s (700.0)"}},
+      {{"checkpointing.quiesce_timeout_s=600"},
+       {"checkpointing.quiesce_timeout_s (600.0)", "stall_timeout_s (600.0)"}},
+      {{"async_rl.generator_health.probe_timeout_s=5"},
+       {"probe_timeout_s (5.0)", "probe_interval_s (5.0)"}},
+      {{"async_rl.generator_health.min_healthy=2"},
+       {"min_healthy (2)", "policy.generation.generators (1)"}},
+      {{"data_plane.enabled=false"},
+       {"data_plane.enabled (false)", "checkpointing.save_data_plane (true)"}},
+      {{"data_plane.enabled=false", "checkpointing.save_data_plane=false",
+        "async_rl.sampler.name=custom", "async_rl.sampler.target=x"},
+       {"data_plane.enabled (false)"}},
+      {{"checkpointing.save_data_plane=false"},
+       {"checkpointing.save_data_plane (false)", "async_rl.sampler.name (in_order)"}},
+      {{"data_plane.capacity_bytes=32 MiB"},
+       {"data_plane.capacity_bytes (33554432)", "data_plane.segment_bytes (67108864)"}},
+      {{"data_plane.spill_bytes=1"}, {"data_plane.spill_bytes (1)", "data_plane.spill_dir (null)"}},
+      {{"checkpointing.metric_name=reward"}, {"checkpointing.metric_name (\"reward\")"}},
+      {{"checkpointing.checkpoint_must_save_by=soon"},
+       {"checkpointing.checkpoint_must_save_by", "DD:HH:MM:SS"}},
+  };
+  for (const rule& one : rules) {
+    const std::string text = contradiction(one.overrides);
+    CAPTURE(text);
+    CHECK(text.starts_with("run.yaml: "));
+    CHECK(text.find('\n') == std::string::npos);
+    for (const std::string& name : one.named) {
+      CAPTURE(name);
+      CHECK(text.find(name) != std::string::npos);
+    }
+  }
+}
+
+TEST_CASE("what is on the right side of each rule is accepted") {
+  std::ignore = accepted({"async_rl.max_buffered_rollouts=64"});
+  std::ignore =
+      accepted({"async_rl.sampler.max_lookahead_versions=0", "async_rl.max_buffered_rollouts=32"});
+  std::ignore = accepted({"async_rl.sampler.name=windowed", "async_rl.max_buffered_rollouts=32"});
+  std::ignore = accepted({"async_rl.weight_update=pinned"});
+  std::ignore = accepted({"async_rl.rollout_failure.on_dropped_prompt=replace",
+                          "async_rl.rollout_failure.max_skipped_prompts=3"});
+  std::ignore = accepted({"async_rl.sampler.name=ready_first"});
+  std::ignore = accepted({"grpo.val_period=5", "data.validation.path=v.jsonl"});
+  std::ignore = accepted({"data_plane.enabled=true", "data_plane.backend=simple"});
+  std::ignore = accepted({"checkpointing.enabled=false", "checkpointing.save_data_plane=false"});
+  std::ignore = accepted({"checkpointing.metric_name=train:reward",
+                          "checkpointing.checkpoint_must_save_by=00:03:45:00"});
+}
+
+TEST_CASE("what is legal and questionable is a warning") {
+  const auto warnings = [](std::vector<std::string> overrides) {
+    const auto read = read_config(minimal, std::move(overrides));
+    REQUIRE(read.has_value());
+    REQUIRE(read->warnings.size() == 1);
+    return read->warnings[0];
+  };
+  CHECK(mentions(warnings({"loss_fn.use_importance_sampling_correction=false"}),
+                 {"W is 1", "async_rl.sampler.name (in_order)", "off-policy"}));
+  CHECK(mentions(warnings({"checkpointing.enabled=false"}), {"nothing of this run survives"}));
+  CHECK(mentions(warnings({"checkpointing.save_optimizer=false"}), {"other weights"}));
+}
+
+TEST_CASE("a run is reproducible when it is synchronous or its weights are pinned") {
+  CHECK_FALSE(is_reproducible(accepted({})));
+  CHECK(is_reproducible(accepted({"async_rl.sampler.max_lookahead_versions=0"})));
+  CHECK(is_reproducible(accepted({"async_rl.weight_update=pinned"})));
+  CHECK(is_reproducible(
+      accepted({"async_rl.sampler.name=windowed", "async_rl.sampler.max_staleness_versions=0"})));
+}
+
+TEST_SUITE_END();
