@@ -1,0 +1,219 @@
+#include "actors/graph.hpp"
+
+#include <algorithm>
+#include <future>
+
+namespace weir {
+
+namespace {
+
+/// Asks on behalf of threads that are no actor.
+class driver final : public actor {
+public:
+  using protocol = weir::protocol<>;
+  explicit driver(context ctx) : actor(std::move(ctx)) {}
+};
+
+/// A question to an actor, answered on its turn.
+class posted_question final : public detail::posted_call {
+public:
+  posted_question(const actor& asked, std::function<std::string(const actor&)> question)
+      : asked_(asked), question_(std::move(question)) {}
+  [[nodiscard]] std::future<std::string> answer() { return answer_.get_future(); }
+  void run() noexcept override { answer_.set_value(question_(asked_)); }
+
+private:
+  const actor& asked_;
+  std::function<std::string(const actor&)> question_;
+  std::promise<std::string> answer_;
+};
+
+constexpr std::chrono::seconds question_limit(1);
+
+} // namespace
+
+graph::graph(world& env, graph_options options)
+    : options_(options), core_(std::make_shared<detail::graph_core>(env, options.life)),
+      mailboxes_(std::make_unique<detail::mailbox_system>(
+          detail::scheduler_options{.workers = options.workers})) {
+  member added = open("driver", {});
+  {
+    const run_queue::turn turn(detail::queue_of(added.where));
+    added.body = std::make_unique<driver>(context_for(added));
+  }
+  driver_ = added.where;
+  driver_scope_ = &detail::actor_access::root(*added.body);
+  added.running = true;
+  core_->started(added.name);
+  mailboxes_->launch(added.where, std::move(added.body));
+  members_.push_back(std::move(added));
+}
+
+graph::~graph() {
+  const auto stopped = stop();
+  if (!stopped) {
+    core_->env().log(log_level::error, "graph", to_string(stopped.error()));
+    ensure(false, "every actor of a graph ends before the graph");
+  }
+}
+
+graph::member graph::open(std::string name, traits kind) {
+  ensure(!started_, "actors are added before the graph starts");
+  ensure(!core_->find(name), "the name of an actor is free");
+  member added;
+  added.name = std::move(name);
+  added.kind = kind;
+  added.where = mailboxes_->open_mailbox(std::make_shared<const std::string>(added.name));
+  return added;
+}
+
+context graph::context_for(const member& added) const {
+  context ctx(std::make_shared<const std::string>(added.name), added.where, core_);
+  ctx.set_origin(added.kind.is_origin);
+  return ctx;
+}
+
+void graph::enter(member added) {
+  core_->enter(added.name, added.where);
+  added.asked = added.body.get();
+  members_.push_back(std::move(added));
+}
+
+void graph::post_call(const detail::address& to, std::shared_ptr<detail::posted_call> call) {
+  detail::parcel sent;
+  sent.kind = detail::parcel_kind::call;
+  sent.posted = std::move(call);
+  detail::post(to, detail::address(), std::move(sent));
+}
+
+result<void> graph::check_wiring() const {
+  for (const member& each : members_) {
+    if (!each.unset.empty())
+      return failure(errc::invalid_argument,
+                     "actor " + each.name + ": argument " + std::to_string(each.unset.front()) +
+                         " after the context is a handle of nobody; add the actor that it names "
+                         "first and pass its handle");
+  }
+  return {};
+}
+
+result<void> graph::start() {
+  ensure(!started_, "a graph starts once");
+  if (auto wired = check_wiring(); !wired) return wired;
+  started_ = true;
+  for (member& each : members_) {
+    if (each.running) continue;
+    each.running = true;
+    core_->started(each.name);
+    mailboxes_->launch(each.where, std::move(each.body));
+  }
+  return {};
+}
+
+result<void> graph::stop() {
+  std::string late;
+  for (auto each = members_.rbegin(); each != members_.rend(); ++each) {
+    if (each->body != nullptr) mailboxes_->discard(each->where, std::move(each->body));
+    if (!each->running) continue;
+    detail::parcel stop;
+    stop.kind = detail::parcel_kind::stop;
+    detail::post(each->where, detail::address(), std::move(stop));
+    if (core_->wait_ended(each->name, options_.stop_limit))
+      each->running = false;
+    else
+      late += (late.empty() ? "" : ", ") + each->name;
+  }
+  if (late.empty()) return {};
+  return failure(errc::timed_out, "did not end within " +
+                                      to_string(deadline_after{options_.stop_limit}) + ": " + late);
+}
+
+result<void> graph::wait_blocking(std::optional<std::chrono::nanoseconds> limit) {
+  return core_->wait_finished(limit);
+}
+
+std::vector<std::string> graph::origins() const {
+  std::vector<std::string> names;
+  for (const member& each : members_) {
+    if (each.kind.is_origin) names.push_back(each.name);
+  }
+  return names;
+}
+
+std::vector<std::string> graph::owners() const {
+  std::vector<std::string> names;
+  for (const member& each : members_) {
+    if (each.kind.is_owner) names.push_back(each.name);
+  }
+  return names;
+}
+
+std::string graph::describe() const {
+  std::string text = "digraph weir {\n  rankdir=LR;\n  node [shape=box];\n";
+  for (const member& each : members_) {
+    if (each.where == driver_) continue;
+    std::string label = each.name;
+    if (each.kind.is_origin) label += "\\norigin";
+    if (each.kind.is_owner) label += "\\nowner";
+    text += "  \"" + each.name + "\" [label=\"" + label + "\"];\n";
+  }
+  for (const member& each : members_) {
+    for (const auto& asked : each.handles)
+      text += "  \"" + each.name + "\" -> \"" + detail::name_of(asked) + "\";\n";
+  }
+  return text + "}\n";
+}
+
+graph::member* graph::member_named(const std::string& name) {
+  const auto place = std::ranges::find(members_, name, &member::name);
+  return place != members_.end() ? &*place : nullptr;
+}
+
+std::optional<std::string>
+graph::ask_member(const member& asked, std::function<std::string(const actor&)> question) const {
+  auto posted = std::make_shared<posted_question>(*asked.asked, std::move(question));
+  auto answer = posted->answer();
+  post_call(asked.where, posted);
+  if (answer.wait_for(question_limit) != std::future_status::ready) return std::nullopt;
+  return answer.get();
+}
+
+std::string graph::stalled(std::chrono::nanoseconds age) {
+  std::string text;
+  for (const member& each : members_) {
+    if (!each.running || each.asked == nullptr) continue;
+    const auto waits = ask_member(each, [age](const actor& asked) {
+      return detail::actor_access::describe_asks(asked, age);
+    });
+    text += waits ? *waits : "  " + each.name + " takes no messages\n";
+  }
+  return text;
+}
+
+std::string graph::describe_tasks(const std::string& name) {
+  const member* asked = member_named(name);
+  if (asked == nullptr || asked->asked == nullptr || !asked->running)
+    return name + " does not run\n";
+  return ask_member(*asked, &detail::actor_access::describe_tasks)
+      .value_or(name + " takes no messages\n");
+}
+
+actor_counters graph::counters() {
+  actor_counters sum;
+  for (const member& each : members_) {
+    if (!each.running || each.asked == nullptr) continue;
+    const auto add = [&sum](const actor& asked) {
+      const actor_counters of = detail::actor_access::counters(asked);
+      sum.live_coroutines += of.live_coroutines;
+      sum.pending_asks += of.pending_asks;
+      sum.unsettled_leases += of.unsettled_leases;
+      sum.open_streams += of.open_streams;
+      sum.late_answers += of.late_answers;
+      return std::string();
+    };
+    ensure(ask_member(each, add).has_value(), "an actor that is counted takes messages");
+  }
+  return sum;
+}
+
+} // namespace weir

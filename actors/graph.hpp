@@ -1,0 +1,204 @@
+/// Composing a system from named actors: what a driver program's `main` uses.
+///
+///   weir::world env;
+///   weir::graph run(env);
+///   auto replay = run.add<weir::replay>("replay", replay_options);
+///   auto trainer = run.add<weir::trainer>("trainer", trainer_options, replay);
+///   if (auto started = run.start(); !started) return report(started.error());
+///   auto ended = run.wait_blocking();
+///
+/// Actors start in the order in which they were added and stop in reverse. An actor that fails ends
+/// the run: `wait_blocking` returns its error, with its name; the driver stops the graph and, where
+/// a bundle exists, builds the next incarnation.
+#pragma once
+
+#include "actors/runtime/actor.hpp"
+#include "actors/runtime/detail/actor_access.hpp"
+#include "actors/runtime/detail/blocking_call.hpp"
+#include "actors/runtime/detail/caf_bridge.hpp"
+#include "actors/runtime/detail/graph_core.hpp"
+
+#include <concepts>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace weir {
+
+struct graph_options {
+  /// Scheduler threads.
+  std::size_t workers = 2;
+  /// Number of this life of the run: frames of another one are refused, and it is the instance of
+  /// every origin.
+  incarnation life = incarnation(1);
+  /// How long one actor may take to end before `stop` gives up on it.
+  std::chrono::nanoseconds stop_limit = std::chrono::seconds(5);
+};
+
+/// Passed after the name: the actor is an origin, and gets a mutation gate. A type may say
+/// `static constexpr bool is_origin = true;` (or `is_owner`) instead.
+struct origin_tag {};
+inline constexpr origin_tag origin{};
+/// Passed after the name: the actor holds durable state and answers `owner_protocol`.
+struct owner_tag {};
+inline constexpr owner_tag owner{};
+
+template <class T>
+concept actor_type = std::derived_from<T, actor> && requires { typename T::protocol; };
+
+class graph {
+public:
+  explicit graph(world& env, graph_options options = {});
+  graph(const graph&) = delete;
+  graph& operator=(const graph&) = delete;
+  /// Stops what still runs. An actor that does not end is a bug: it is named, and the process ends.
+  ~graph();
+
+  /// Makes an actor `T(context, arguments...)` and returns its handle. Tags come first. @pre not
+  /// started; the name is free
+  template <actor_type T, class... Args>
+  handle<typename T::protocol> add(std::string name, Args&&... args) {
+    return add_as<T>(std::move(name), traits_of<T>(), std::forward<Args>(args)...);
+  }
+
+  /// Checks the wiring, then starts every actor in order. An error names the actor and what it
+  /// lacks; nothing runs then.
+  [[nodiscard]] result<void> start();
+  /// Ends every actor, the last one first. An error names those that did not end within the limit.
+  result<void> stop();
+
+  /// Blocks until `finish` (or an actor's `finish_run`), the first failure, or the end of `limit`
+  /// (errc::timed_out).
+  [[nodiscard]] result<void>
+  wait_blocking(std::optional<std::chrono::nanoseconds> limit = std::nullopt);
+  /// Ends `wait_blocking` from any thread.
+  void finish() { core_->finished(); }
+
+  /// Asks from a thread that is no actor, and blocks for the answer.
+  template <class Protocol, class Request>
+    requires request_is_in_protocol<Protocol, Request> && needs_no_lease<Request>
+  [[nodiscard]] auto ask_blocking(handle<Protocol> asked, message<Request> request,
+                                  deadline_after limit) {
+    return run_blocking(&ask_once<Protocol, Request>, std::move(asked), std::move(request), limit);
+  }
+  /// Runs `callable(arguments...)`, which returns a task, on an actor of the graph's own, and
+  /// blocks for its value: `result<T>`, flat when the task gives a result.
+  template <class Callable, class... Args>
+  [[nodiscard]] auto run_blocking(Callable callable, Args... args) {
+    using call = detail::blocking_call<Callable, Args...>;
+    auto shared = std::make_shared<call>(*driver_scope_, std::move(callable), std::move(args)...);
+    auto outcome = shared->outcome();
+    post_call(driver_, std::move(shared));
+    return outcome.get();
+  }
+
+  template <class Protocol>
+  [[nodiscard]] handle<Protocol> find(const std::string& name) const {
+    return handle<Protocol>(core_->find(name));
+  }
+  /// Who takes part in a barrier, in the order of addition.
+  [[nodiscard]] std::vector<std::string> origins() const;
+  [[nodiscard]] std::vector<std::string> owners() const;
+  [[nodiscard]] incarnation life() const noexcept { return core_->life(); }
+
+  /// Graphviz: actors, their roles, and who was given whose handle.
+  [[nodiscard]] std::string describe() const;
+  /// What has waited for an answer longer than `age`, with actor and request; and actors that do
+  /// not take messages at all. Empty when nothing is stalled.
+  [[nodiscard]] std::string stalled(std::chrono::nanoseconds age);
+  /// The suspended coroutines of one actor, as a tree.
+  [[nodiscard]] std::string describe_tasks(const std::string& name);
+  /// Summed over all actors.
+  [[nodiscard]] actor_counters counters();
+
+private:
+  struct traits {
+    bool is_origin = false;
+    bool is_owner = false;
+  };
+  struct member {
+    std::string name;
+    traits kind;
+    detail::address where;
+    std::unique_ptr<actor> body; ///< Until it is started.
+    actor* asked = nullptr;      ///< Only dereferenced on its own turn.
+    std::vector<detail::address> handles;
+    std::size_t arguments = 0;
+    std::vector<std::size_t> unset; ///< Positions of empty handles among the arguments.
+    bool running = false;
+  };
+
+  template <class T>
+  static constexpr traits traits_of() {
+    traits kind;
+    if constexpr (requires { T::is_origin; }) kind.is_origin = T::is_origin;
+    if constexpr (requires { T::is_owner; }) kind.is_owner = T::is_owner;
+    return kind;
+  }
+
+  template <class T, class... Args>
+  handle<typename T::protocol> add_as(std::string name, traits kind, origin_tag, Args&&... args) {
+    kind.is_origin = true;
+    return add_as<T>(std::move(name), kind, std::forward<Args>(args)...);
+  }
+  template <class T, class... Args>
+  handle<typename T::protocol> add_as(std::string name, traits kind, owner_tag, Args&&... args) {
+    kind.is_owner = true;
+    return add_as<T>(std::move(name), kind, std::forward<Args>(args)...);
+  }
+  template <class T, class... Args>
+  handle<typename T::protocol> add_as(std::string name, traits kind, Args&&... args) {
+    member added = open(std::move(name), kind);
+    (note_argument(added, args), ...);
+    const context ctx = context_for(added);
+    {
+      const run_queue::turn turn(detail::queue_of(added.where));
+      added.body = std::make_unique<T>(ctx, std::forward<Args>(args)...);
+    }
+    handle<typename T::protocol> made(added.where);
+    enter(std::move(added));
+    return made;
+  }
+
+  template <class Protocol>
+  static void note_argument(member& added, const handle<Protocol>& given) {
+    ++added.arguments;
+    if (given)
+      added.handles.push_back(given.where());
+    else
+      added.unset.push_back(added.arguments);
+  }
+  template <class Other>
+  static void note_argument(member& added, const Other&) {
+    ++added.arguments;
+  }
+
+  template <class Protocol, class Request>
+  static auto ask_once(handle<Protocol> asked, message<Request> request, deadline_after limit)
+      -> task<result<message<typename Protocol::template reply<Request>>>> {
+    auto answer = co_await asked.ask(std::move(request), limit);
+    co_return answer;
+  }
+
+  [[nodiscard]] member open(std::string name, traits kind);
+  [[nodiscard]] context context_for(const member& added) const;
+  void enter(member added);
+  static void post_call(const detail::address& to, std::shared_ptr<detail::posted_call> call);
+  [[nodiscard]] result<void> check_wiring() const;
+  [[nodiscard]] member* member_named(const std::string& name);
+  /// Runs `question(actor)` on the actor's turn; empty when it does not answer in time.
+  [[nodiscard]] std::optional<std::string>
+  ask_member(const member& asked, std::function<std::string(const actor&)> question) const;
+
+  const graph_options options_;
+  std::shared_ptr<detail::graph_core> core_;
+  std::unique_ptr<detail::mailbox_system> mailboxes_;
+  std::vector<member> members_;
+  detail::address driver_;
+  scope* driver_scope_ = nullptr;
+  bool started_ = false;
+};
+
+} // namespace weir

@@ -1,0 +1,128 @@
+/// `actor`: the base of everything that answers messages.
+///
+/// An actor derives from this class, registers its handlers in its constructor (`serve`), and may
+/// override `run`, its own coroutine. Handlers and `run` are coroutines of one run queue: one runs
+/// at a time, others interleave at `co_await` only.
+///
+/// Life: constructed by the graph, on a turn of its own (so scopes and channels may be members);
+/// started by `graph::start`; ended by `graph::stop`, by a failure of its own, or with the graph.
+/// Ending cancels the root scope, answers what is left with errc::cancelled, waits for `shielded`
+/// work, and destroys the actor. Members of derived classes outlive the coroutines of the root
+/// scope; everything is destroyed on the actor's turn.
+#pragma once
+
+#include "actors/runtime/channel.hpp"
+#include "actors/runtime/combinators.hpp"
+#include "actors/runtime/context.hpp"
+#include "actors/runtime/detail/handler.hpp"
+#include "actors/runtime/detail/stream_table.hpp"
+#include "actors/runtime/gate.hpp"
+#include "actors/runtime/handle.hpp"
+#include "actors/runtime/scope.hpp"
+#include "actors/runtime/world.hpp"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+namespace weir {
+
+/// Counters of one actor that must be zero when nothing is under way.
+struct actor_counters {
+  std::size_t live_coroutines = 0;
+  std::size_t pending_asks = 0;
+  std::size_t unsettled_leases = 0;
+  std::size_t open_streams = 0;
+  std::uint64_t late_answers = 0; ///< Came after their asker was gone; only counted.
+};
+
+class actor : private run_queue_host {
+public:
+  actor(const actor&) = delete;
+  actor& operator=(const actor&) = delete;
+  virtual ~actor();
+
+  [[nodiscard]] const std::string& name() const noexcept { return ctx_.name(); }
+
+protected:
+  explicit actor(context ctx);
+
+  /// Registers the handler of a request or a note, by its type. One of
+  ///   task<result<message<Reply>>> on_x(message<Request>)              a request
+  ///   task<result<message<Reply>>> on_x(lease_ref, message<Request>)   a mutating request
+  ///   task<void>                   on_x(message<Note>)                 a note
+  /// A later registration of the same type replaces an earlier one.
+  template <class Self, class Reply, class Request>
+  void serve(task<result<message<Reply>>> (Self::*handler)(message<Request>)) {
+    static_assert(needs_no_lease<Request>, "the handler of a mutating request takes a lease_ref");
+    add(std::make_unique<detail::call_handler<Self, Reply, Request>>(static_cast<Self*>(this),
+                                                                     handler));
+  }
+  template <class Self, class Reply, class Request>
+  void serve(task<result<message<Reply>>> (Self::*handler)(lease_ref, message<Request>)) {
+    static_assert(needs_a_lease<Request>, "only a mutating request comes with a lease_ref");
+    add(std::make_unique<detail::leased_handler<Self, Reply, Request>>(static_cast<Self*>(this),
+                                                                       handler));
+  }
+  template <class Self, class Note>
+  void serve(task<void> (Self::*handler)(message<Note>)) {
+    static_assert(needs_no_lease<Note>, "a note is never mutating: nobody would know it arrived");
+    add(std::make_unique<detail::note_handler<Self, Note>>(static_cast<Self*>(this), handler));
+  }
+
+  /// The actor's own coroutine, spawned in the root scope when the graph starts.
+  virtual task<void> run();
+
+  /// The root scope: its children end with the actor.
+  [[nodiscard]] scope& children() noexcept { return root_; }
+  [[nodiscard]] world& env() const noexcept { return ctx_.env(); }
+  [[nodiscard]] const weir::clock& clock() const noexcept { return ctx_.env().clock(); }
+  [[nodiscard]] incarnation life() const noexcept { return ctx_.life(); }
+  /// @pre this actor is an origin
+  [[nodiscard]] mutation_gate& mutations() noexcept;
+  void log(log_level level, std::string_view text) const { env().log(level, name(), text); }
+
+  /// Ends the incarnation: the graph reports the first failure with its actor. The actor's
+  /// coroutines are cancelled once the one that runs suspends or ends.
+  void fail(error reason);
+  /// Declares the run complete: `graph::wait_blocking` returns.
+  void finish_run();
+
+  [[nodiscard]] actor_counters counters() const;
+  /// The tree of this actor's suspended coroutines, and what each waits for.
+  [[nodiscard]] std::string describe_tasks() const { return queue_.describe_tasks(); }
+
+private:
+  friend class detail::actor_access;
+
+  [[nodiscard]] const std::string& host_name() const override { return ctx_.name(); }
+  [[nodiscard]] std::chrono::nanoseconds host_now() const override {
+    return std::chrono::nanoseconds(clock().now());
+  }
+  [[nodiscard]] detail::ask_table* host_asks() noexcept override { return &asks_; }
+  [[nodiscard]] blocking_pool& host_pool() noexcept override { return env().pool(); }
+  void host_failed(error reason) noexcept override { fail(std::move(reason)); }
+
+  void add(std::unique_ptr<detail::handler> handler);
+  void receive(const detail::address& from, detail::parcel& came);
+  void receive_frame(const detail::address& from, detail::parcel& came);
+  void serve_request(const detail::address& from, frame& request);
+  [[nodiscard]] bool admit_leased(const detail::request_origin& origin);
+  void begin_stop();
+
+  // Services first, then state, scopes last: they are destroyed first.
+  context ctx_;
+  run_queue& queue_;
+  std::optional<mutation_gate> gate_;
+  detail::ask_table asks_;
+  detail::stream_table streams_;
+  detail::reply_memory replies_;
+  std::unordered_map<std::uint32_t, std::unique_ptr<detail::handler>> handlers_;
+  bool stopping_ = false;
+  bool failed_ = false;
+  scope shield_;
+  scope root_;
+};
+
+} // namespace weir

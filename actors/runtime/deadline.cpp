@@ -1,0 +1,44 @@
+#include "actors/runtime/deadline.hpp"
+
+#include "actors/runtime/combinators.hpp"
+
+#include <array>
+#include <utility>
+
+namespace weir {
+
+std::string to_string(deadline_after limit) {
+  constexpr std::array<std::pair<std::int64_t, const char*>, 3> units{{
+      {1'000'000'000, " s"},
+      {1'000'000, " ms"},
+      {1'000, " us"},
+  }};
+  const std::int64_t count = limit.duration.count();
+  for (const auto& [size, name] : units) {
+    if (count != 0 && count % size == 0) return std::to_string(count / size) + name;
+  }
+  return std::to_string(count) + " ns";
+}
+
+namespace detail {
+
+void sleep_awaiter::enter(promise_base& sleeper, std::source_location where) {
+  sleeper.waiting("a time", where);
+  sleeper_ = &sleeper;
+  run_queue& queue = sleeper.queue();
+  queue.timers().arm(*this, queue.now() + duration_);
+}
+
+error deadline_error(const promise_base& late, deadline_after limit) {
+  std::string text = late.made_at().function_name();
+  text += " did not end within " + to_string(limit) + "; it waited for ";
+  text += late.waits_for();
+  return error{errc::timed_out, std::move(text), late.queue().host().host_name()};
+}
+
+void sleep_awaiter::expired() noexcept {
+  sleeper_->queue().wake(*sleeper_);
+}
+
+} // namespace detail
+} // namespace weir

@@ -1,0 +1,135 @@
+#include "actors/runtime/detail/ask_table.hpp"
+
+namespace weir::detail {
+
+ask_waiter::~ask_waiter() {
+  if (table_ != nullptr) table_->detach(slot_);
+}
+
+std::string ask_waiter::described() const {
+  return name_of(to_) + " did not answer " + std::string(message_name(request_->type()));
+}
+
+void ask_waiter::begin(promise_base& asking, std::source_location where) {
+  asking.waiting("an answer", where);
+  asking_ = &asking;
+  ask_table* table = asking.queue().host().host_asks();
+  ensure(table != nullptr, "asks are made by coroutines of actors");
+  if (!to_) {
+    settle({nullptr, std::make_shared<const error>(
+                         error{errc::unavailable, "the handle is not wired: nobody to ask"})});
+    return;
+  }
+  if (limit_.duration.count() <= 0) {
+    settle({nullptr, std::make_shared<const error>(error{
+                         errc::timed_out, "the deadline of the request has passed already"})});
+    return;
+  }
+  const std::uint32_t index = table->open(*this);
+  table_ = table;
+  slot_ = index;
+  run_queue& queue = asking.queue();
+  queue.timers().arm(*this, table->slots_[index].since + limit_.duration);
+  table->send(*this, index);
+}
+
+void ask_waiter::settle(answer given) noexcept {
+  outcome_ = std::move(given);
+  table_ = nullptr;
+  disarm();
+  asking_->queue().call(*asking_);
+}
+
+void ask_waiter::expired() noexcept {
+  table_->detach(slot_);
+  settle({nullptr, std::make_shared<const error>(
+                       error{errc::timed_out, described() + " within " + to_string(limit_)})});
+}
+
+result<payload_ptr> ask_waiter::take_outcome() {
+  if (outcome_.content != nullptr) return std::move(outcome_.content);
+  ensure(outcome_.reason != nullptr, "an ask ends with an answer or a reason");
+  error reason = *outcome_.reason;
+  if (reason.origin.empty()) reason.origin = name_of(to_);
+  if (reason.subject.empty()) reason.subject = message_name(request_->type());
+  return failure(std::move(reason));
+}
+
+std::uint32_t ask_table::open(ask_waiter& waiter) {
+  if (free_.empty()) {
+    free_.push_back(static_cast<std::uint32_t>(slots_.size()));
+    slots_.emplace_back();
+  }
+  const std::uint32_t index = free_.back();
+  free_.pop_back();
+  slot& opened = slots_[index];
+  opened.waiter = &waiter;
+  opened.hold = std::move(waiter.hold_);
+  opened.to = waiter.to_;
+  opened.type = waiter.request_->type();
+  opened.since = queue_.now();
+  opened.used = true;
+  ++pending_;
+  return index;
+}
+
+void ask_table::send(const ask_waiter& waiter, std::uint32_t index) {
+  const slot& from = slots_[index];
+  parcel sent;
+  envelope& header = sent.value.header;
+  header.request_id = (static_cast<std::uint64_t>(from.generation) << 32) | index;
+  header.deadline_ns = (from.since + waiter.limit_.duration).count();
+  header.life = life_;
+  header.sender = asker_;
+  if (from.hold.present()) header.lease = from.hold.stamp();
+  sent.value.content = waiter.request_;
+  post(waiter.to_, self_, std::move(sent));
+}
+
+void ask_table::detach(std::uint32_t index) noexcept {
+  slot& left = slots_[index];
+  left.waiter = nullptr;
+  if (!left.hold.present()) close(index);
+}
+
+void ask_table::close(std::uint32_t index) noexcept {
+  slot& closed = slots_[index];
+  closed.waiter = nullptr;
+  closed.to = address();
+  closed.used = false;
+  ++closed.generation;
+  --pending_;
+  free_.push_back(index);
+  // Last: settling a transaction may wake those who wait at the gate.
+  closed.hold.answered();
+}
+
+void ask_table::answered(std::uint64_t request_id, answer given) {
+  const auto index = static_cast<std::uint32_t>(request_id);
+  const auto generation = static_cast<std::uint32_t>(request_id >> 32);
+  if (index >= slots_.size() || !slots_[index].used || slots_[index].generation != generation) {
+    ++late_answers_;
+    return;
+  }
+  ask_waiter* waiter = slots_[index].waiter;
+  if (waiter == nullptr)
+    ++late_answers_;
+  else
+    waiter->settle(std::move(given));
+  close(index);
+}
+
+std::string ask_table::describe_older_than(std::chrono::nanoseconds age) const {
+  std::string text;
+  const std::chrono::nanoseconds now = queue_.now();
+  for (const slot& each : slots_) {
+    if (!each.used || now - each.since < age) continue;
+    const auto millis = (now - each.since).count() / 1'000'000;
+    text += "  " + *asker_ + " waits for " + name_of(each.to) + ": " +
+            std::string(message_name(each.type)) + " since " + std::to_string(millis) + " ms" +
+            (each.waiter == nullptr ? " (only its lease does)" : "") + "\n";
+  }
+  return text;
+}
+
+} // namespace weir::detail

@@ -1,0 +1,305 @@
+/// The only file that includes CAF: actors of ours as scheduled entities of a CAF system.
+///
+/// A `cell` is a CAF actor with a mailbox of its own: CAF's lock-free LIFO inbox, read in order.
+/// It has no behaviour and matches no patterns: its one message type is a parcel, and its turn is
+/// "read a parcel, drain the run queue" until both are empty. That, and own request slots over
+/// plain sends, is why an ask costs no more than CAF's request().then().
+///
+/// What changes for CAF 1.x: the allowed-unsafe macro becomes a type id block; make_mailbox_element
+/// takes a message; `enqueue` returns bool and takes a scheduler; atom("stealing") becomes a
+/// string; `caf::local_actor` becomes `caf::abstract_scheduled_actor` or a custom one.
+#include "actors/runtime/detail/caf_bridge.hpp"
+
+#include "actors/runtime/detail/actor_access.hpp"
+#include "actors/runtime/detail/graph_core.hpp"
+
+#include <caf/actor_clock.hpp>
+#include <caf/actor_control_block.hpp>
+#include <caf/actor_system.hpp>
+#include <caf/actor_system_config.hpp>
+#include <caf/allowed_unsafe_message_type.hpp>
+#include <caf/atom.hpp>
+#include <caf/exit_reason.hpp>
+#include <caf/intrusive/inbox_result.hpp>
+#include <caf/intrusive/lifo_inbox.hpp>
+#include <caf/local_actor.hpp>
+#include <caf/mailbox_element.hpp>
+#include <caf/make_actor.hpp>
+#include <caf/resumable.hpp>
+#include <caf/scheduler/abstract_coordinator.hpp>
+
+#include <optional>
+
+CAF_ALLOW_UNSAFE_MESSAGE_TYPE(weir::detail::parcel)
+
+namespace weir::detail {
+namespace {
+
+caf::actor_control_block* block_of(const address& where) noexcept {
+  return static_cast<caf::actor_control_block*>(where.mailbox());
+}
+
+caf::mailbox_element_ptr wrap(const address& from, parcel&& sent) {
+  return caf::make_mailbox_element(caf::strong_actor_ptr(block_of(from)), caf::make_message_id(),
+                                   caf::mailbox_element::forwarding_stack(), std::move(sent));
+}
+
+parcel* parcel_of(caf::mailbox_element& element) noexcept {
+  auto& content = element.content();
+  if (!content.match_elements<parcel>()) return nullptr;
+  return &content.get_mutable_as<parcel>(0);
+}
+
+address address_of(const caf::strong_actor_ptr& pointer) noexcept {
+  if (pointer == nullptr) return address();
+  caf::strong_actor_ptr counted = pointer;
+  return address(counted.release());
+}
+
+/// Ends an element that nobody read: a request is refused, so that its asker need not wait.
+struct undelivered {
+  void operator()(caf::mailbox_element* element) const {
+    const caf::mailbox_element_ptr owned(element);
+    const parcel* unread = parcel_of(*element);
+    if (unread == nullptr || element->sender == nullptr) return;
+    if (unread->kind == parcel_kind::stream_open || unread->kind == parcel_kind::stream_item) {
+      parcel gone;
+      gone.kind = parcel_kind::stream_cancel;
+      gone.source = unread->source;
+      post(address_of(element->sender), address(), std::move(gone));
+    }
+    const envelope& header = unread->value.header;
+    if (unread->kind != parcel_kind::frame || header.is_reply || header.request_id == 0) return;
+    parcel refusal;
+    refusal.kind = parcel_kind::refusal;
+    refusal.value.header.request_id = header.request_id;
+    refusal.value.header.is_reply = true;
+    refusal.reason = std::make_shared<const error>(error{errc::unavailable, "the actor has ended"});
+    post(address_of(element->sender), address(), std::move(refusal));
+  }
+};
+
+struct inbox_policy {
+  using mapped_type = caf::mailbox_element;
+  using unique_pointer = std::unique_ptr<caf::mailbox_element, undelivered>;
+};
+
+class cell final : public caf::local_actor, public caf::resumable {
+public:
+  cell(caf::actor_config& config, shared_name name)
+      : caf::local_actor(config), name_(std::move(name)) {}
+  cell(const cell&) = delete;
+  cell& operator=(const cell&) = delete;
+  ~cell() override { drop_unread(); }
+
+  [[nodiscard]] const shared_name& shared() const noexcept { return name_; }
+  [[nodiscard]] run_queue& queue() noexcept { return queue_; }
+
+  void begin(std::unique_ptr<actor> owner) {
+    owner_ = std::move(owner);
+    schedule(nullptr);
+  }
+
+  void discard(std::unique_ptr<actor> owner) {
+    const run_queue::turn turn(queue_);
+    owner_ = std::move(owner);
+    end();
+  }
+
+  // caf::local_actor
+  const char* name() const override { return name_->c_str(); }
+  void launch(caf::execution_unit*, bool, bool) override {}
+  void enqueue(caf::mailbox_element_ptr element, caf::execution_unit* unit) override {
+    const auto outcome = inbox_.push_front(inbox_policy::unique_pointer(element.release()));
+    if (outcome == caf::intrusive::inbox_result::unblocked_reader) schedule(unit);
+  }
+
+  // caf::resumable
+  subtype_t subtype() const override { return resumable::scheduled_actor; }
+  void intrusive_ptr_add_ref_impl() override { caf::intrusive_ptr_add_ref(ctrl()); }
+  void intrusive_ptr_release_impl() override { caf::intrusive_ptr_release(ctrl()); }
+  resume_result resume(caf::execution_unit* unit, size_t limit) override;
+
+private:
+  static constexpr std::size_t resumptions_per_message = 1024;
+
+  void schedule(caf::execution_unit* unit) {
+    intrusive_ptr_add_ref_impl(); // the scheduler gives it back
+    if (unit != nullptr)
+      unit->exec_later(this);
+    else
+      home_system().scheduler().enqueue(this);
+  }
+  [[nodiscard]] caf::mailbox_element_ptr next();
+  void read(caf::mailbox_element& element);
+  /// Nothing to read: rests, unless something came in between.
+  [[nodiscard]] std::optional<resume_result> rest();
+  void arm_wake();
+  void end();
+  void drop_unread();
+
+  shared_name name_;
+  run_queue queue_;
+  std::unique_ptr<actor> owner_;
+  caf::intrusive::lifo_inbox<inbox_policy> inbox_;
+  caf::mailbox_element* read_next_ = nullptr; ///< Taken from the inbox, in order.
+  std::optional<std::chrono::nanoseconds> wake_at_;
+  bool started_ = false;
+};
+
+caf::mailbox_element_ptr cell::next() {
+  if (read_next_ == nullptr) {
+    // Newest first: turn it round.
+    auto* taken = inbox_.take_head();
+    while (taken != nullptr) {
+      auto* older = inbox_.promote(taken->next);
+      taken->next = read_next_;
+      read_next_ = taken;
+      taken = older;
+    }
+  }
+  if (read_next_ == nullptr) return nullptr;
+  caf::mailbox_element_ptr element(read_next_);
+  read_next_ = inbox_.promote(element->next);
+  return element;
+}
+
+void cell::read(caf::mailbox_element& element) {
+  parcel* came = parcel_of(element);
+  if (came == nullptr)
+    return; // a message of CAF itself (down, exit): the graph ends actors, nobody else
+  if (came->kind == parcel_kind::wake) wake_at_.reset();
+  const detail::address from(element.sender.release());
+  actor_access::receive(*owner_, from, *came);
+}
+
+caf::resumable::resume_result cell::resume(caf::execution_unit* unit, size_t limit) {
+  context(unit);
+  const run_queue::turn turn(queue_);
+  if (!std::exchange(started_, true)) actor_access::start(*owner_);
+  for (std::size_t handled = 0; handled < limit; ++handled) {
+    queue_.drain(resumptions_per_message);
+    actor_access::settle_stop(*owner_);
+    if (actor_access::ended(*owner_)) {
+      end();
+      return done;
+    }
+    if (auto element = next()) {
+      read(*element);
+      continue;
+    }
+    if (queue_.ready()) break;
+    if (const auto rested = rest()) return *rested;
+  }
+  return resume_later;
+}
+
+std::optional<caf::resumable::resume_result> cell::rest() {
+  arm_wake();
+  if (queue_.deferred()) {
+    queue_.next_round();
+    return resume_later;
+  }
+  if (inbox_.try_block()) return awaiting_message; // another thread may run this actor from here on
+  return std::nullopt;
+}
+
+void cell::arm_wake() {
+  auto& timers = queue_.timers();
+  if (timers.empty() || (wake_at_ && *wake_at_ <= timers.earliest())) return;
+  wake_at_ = timers.earliest();
+  parcel wake;
+  wake.kind = parcel_kind::wake;
+  const caf::actor_clock::time_point due(
+      std::chrono::duration_cast<caf::actor_clock::duration_type>(*wake_at_));
+  home_system().clock().schedule_message(due, caf::strong_actor_ptr(ctrl()),
+                                         wrap(detail::address(), std::move(wake)));
+}
+
+void cell::end() {
+  // Kept until the last line: the graph may go once it was told.
+  const auto graph = actor_access::context_of(*owner_).graph();
+  owner_.reset();
+  drop_unread();
+  undelivered refuse;
+  inbox_.close(refuse);
+  cleanup(caf::exit_reason::normal, context());
+  graph->ended(*name_);
+}
+
+void cell::drop_unread() {
+  while (read_next_ != nullptr) {
+    auto* unread = read_next_;
+    read_next_ = inbox_.promote(unread->next);
+    undelivered()(unread);
+  }
+}
+
+cell* cell_of(const address& where) noexcept {
+  // Every address of ours was made by open_mailbox.
+  return static_cast<cell*>(block_of(where)->get());
+}
+
+} // namespace
+
+void address::retain() noexcept {
+  if (mailbox_ != nullptr) caf::intrusive_ptr_add_ref(block_of(*this));
+}
+
+void address::release() noexcept {
+  caf::intrusive_ptr_release(block_of(*this));
+}
+
+void post(const address& to, const address& from, parcel&& sent) {
+  caf::execution_unit* unit = nullptr;
+  if (from && run_queue::current() == &cell_of(from)->queue()) unit = cell_of(from)->context();
+  block_of(to)->enqueue(wrap(from, std::move(sent)), unit);
+}
+
+std::string name_of(const address& where) {
+  return where ? *cell_of(where)->shared() : std::string("nobody");
+}
+
+run_queue& queue_of(const address& where) noexcept {
+  return cell_of(where)->queue();
+}
+
+struct mailbox_system::parts {
+  explicit parts(scheduler_options options) : system(configure(config, options)) {}
+
+  static caf::actor_system_config& configure(caf::actor_system_config& config,
+                                             scheduler_options options) {
+    config.set("scheduler.policy", caf::atom("stealing"));
+    config.set("scheduler.max-threads", options.workers);
+    // An idle worker looks for work this often; CAF's 10 ms would be the latency of whatever comes
+    // from a foreign thread.
+    config.set("work-stealing.relaxed-sleep-duration", caf::timespan(100'000));
+    return config;
+  }
+
+  caf::actor_system_config config;
+  caf::actor_system system;
+};
+
+mailbox_system::mailbox_system(scheduler_options options)
+    : parts_(std::make_unique<parts>(options)) {}
+
+mailbox_system::~mailbox_system() = default;
+
+address mailbox_system::open_mailbox(shared_name name) {
+  auto& system = parts_->system;
+  caf::actor_config config;
+  auto made = caf::make_actor<cell, caf::strong_actor_ptr>(system.next_actor_id(), system.node(),
+                                                           &system, config, std::move(name));
+  return address(made.release());
+}
+
+void mailbox_system::launch(const address& where, std::unique_ptr<actor> owner) {
+  cell_of(where)->begin(std::move(owner));
+}
+
+void mailbox_system::discard(const address& where, std::unique_ptr<actor> owner) {
+  cell_of(where)->discard(std::move(owner));
+}
+
+} // namespace weir::detail

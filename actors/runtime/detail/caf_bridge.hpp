@@ -1,0 +1,42 @@
+/// The threads and mailboxes below a graph, without a header of CAF.
+#pragma once
+
+#include "actors/runtime/detail/address.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+
+namespace weir {
+class actor;
+} // namespace weir
+
+namespace weir::detail {
+
+struct scheduler_options {
+  /// Scheduler threads. Computation belongs on the blocking pool or on a device's stream.
+  std::size_t workers = 2;
+};
+
+/// One CAF actor system: its scheduler runs the turns of the actors that are attached to it.
+class mailbox_system {
+public:
+  explicit mailbox_system(scheduler_options options);
+  mailbox_system(const mailbox_system&) = delete;
+  mailbox_system& operator=(const mailbox_system&) = delete;
+  /// @pre every attached actor has ended
+  ~mailbox_system();
+
+  /// A mailbox that collects; nothing is read before `launch`.
+  [[nodiscard]] address open_mailbox(shared_name name);
+  /// Gives the mailbox its actor and begins its turns.
+  void launch(const address& where, std::unique_ptr<actor> owner);
+  /// Ends a mailbox that was never launched, with its actor, on this thread.
+  void discard(const address& where, std::unique_ptr<actor> owner);
+
+private:
+  struct parts;
+  std::unique_ptr<parts> parts_;
+};
+
+} // namespace weir::detail

@@ -1,0 +1,205 @@
+#include "actors/runtime/detail/stream_table.hpp"
+
+#include <algorithm>
+
+namespace weir::detail {
+
+stream_table::~stream_table() {
+  ensure(inboxes_.empty() && sources_.empty(), "no stream outlives its actor");
+}
+
+void stream_table::receive(const address& from, parcel& came) {
+  const bool for_source =
+      came.kind == parcel_kind::stream_credit || came.kind == parcel_kind::stream_cancel;
+  if (for_source) {
+    if (const auto place = sources_.find(came.source); place != sources_.end())
+      place->second->receive(came);
+    return;
+  }
+  if (const auto place = inboxes_.find(came.stream); place != inboxes_.end()) {
+    place->second->receive(from, came);
+    return;
+  }
+  if (came.kind == parcel_kind::stream_end) return;
+  parcel gone;
+  gone.kind = parcel_kind::stream_cancel;
+  gone.source = came.source;
+  post(from, self_, std::move(gone));
+}
+
+// The consumer's end.
+
+stream_inbox::stream_inbox(stream_table& table, std::uint64_t credit)
+    : table_(table), id_(table.next_id_++), credit_(credit) {
+  ensure(credit > 0, "a stream has credit for at least one item");
+  table_.inboxes_.emplace(id_, this);
+}
+
+stream_inbox::~stream_inbox() {
+  table_.inboxes_.erase(id_);
+  if (!producer_ || ended_) return;
+  parcel gone;
+  gone.kind = parcel_kind::stream_cancel;
+  gone.source = source_;
+  post(producer_, table_.self(), std::move(gone));
+}
+
+std::string stream_inbox::actor_name() const {
+  return name_of(table_.self());
+}
+
+void stream_inbox::give_credit(std::uint64_t items) {
+  parcel more;
+  more.kind = parcel_kind::stream_credit;
+  more.source = source_;
+  more.credit = items;
+  post(producer_, table_.self(), std::move(more));
+}
+
+void stream_inbox::receive(const address& from, parcel& came) {
+  if (came.kind == parcel_kind::stream_open && !producer_) {
+    producer_ = from;
+    source_ = came.source;
+    give_credit(credit_);
+    return;
+  }
+  if (ended_ || came.source != source_) return;
+  if (came.kind == parcel_kind::stream_item) {
+    items_.push_back(std::move(came.value.content));
+  } else if (came.kind == parcel_kind::stream_end) {
+    ended_ = true;
+    reason_ = std::move(came.reason);
+  }
+  if (waiter_ != nullptr && ready()) waiter_->ready();
+}
+
+result<payload_ptr> stream_inbox::take() {
+  if (items_.empty()) {
+    if (reason_ != nullptr) return failure(*reason_);
+    return payload_ptr();
+  }
+  payload_ptr item = std::move(items_.front());
+  items_.pop_front();
+  // Half of the credit at a time: a message for two items at least, and never an idle producer.
+  if (++taken_ * 2 >= credit_ && !ended_) give_credit(std::exchange(taken_, 0));
+  return item;
+}
+
+item_waiter::~item_waiter() {
+  if (reader_ != nullptr && inbox_.waiter_ == this) inbox_.waiter_ = nullptr;
+}
+
+bool item_waiter::await_ready() const noexcept {
+  return inbox_.ready();
+}
+
+void item_waiter::begin(promise_base& reader, std::source_location where) {
+  ensure(inbox_.waiter_ == nullptr, "one coroutine reads a stream");
+  reader.waiting("the next item of a stream", where);
+  reader_ = &reader;
+  inbox_.waiter_ = this;
+  reader.queue().timers().arm(*this, reader.queue().now() + limit_.duration);
+}
+
+void item_waiter::ready() noexcept {
+  inbox_.waiter_ = nullptr;
+  disarm();
+  reader_->queue().wake(*reader_);
+}
+
+void item_waiter::expired() noexcept {
+  late_ = true;
+  ready();
+}
+
+result<payload_ptr> item_waiter::take_item() {
+  if (late_ && !inbox_.ready())
+    return failure(errc::timed_out, "no item of the stream from " +
+                                        (inbox_.producer_ ? name_of(inbox_.producer_)
+                                                          : std::string("a producer to come")) +
+                                        " within " + to_string(limit_));
+  return inbox_.take();
+}
+
+// The producer's end.
+
+bool credit_awaiter::await_ready() {
+  if (to_ == nullptr) {
+    outcome_ = failure(errc::unavailable, "the stream has no producer end: it was moved or ended");
+    return true;
+  }
+  outcome_ = to_->try_push(item_);
+  return outcome_.has_value() || outcome_.error().code != errc::exhausted;
+}
+
+void credit_awaiter::wait(promise_base& writer, std::source_location where) noexcept {
+  suspend(writer, "credit of a stream", where);
+  to_->writers_.push_back(*this);
+}
+
+stream_source::stream_source(stream_table& table, address consumer, std::uint64_t stream)
+    : table_(table), consumer_(std::move(consumer)), stream_(stream), id_(table.next_id_++) {
+  table_.sources_.emplace(id_, this);
+  if (consumer_)
+    post(consumer_, table_.self(), addressed(parcel_kind::stream_open));
+  else
+    cancelled_ = true;
+}
+
+stream_source::~stream_source() {
+  if (!ended_)
+    end(std::make_shared<const error>(
+        error{errc::cancelled, "the producer was cancelled", name_of(table_.self())}));
+  while (auto* writer = writers_.pop_front()) {
+    writer->outcome_ = failure(errc::cancelled, "the stream was ended while an item waited");
+    writer->wake();
+  }
+  table_.sources_.erase(id_);
+}
+
+parcel stream_source::addressed(parcel_kind kind) const {
+  parcel sent;
+  sent.kind = kind;
+  sent.stream = stream_;
+  sent.source = id_;
+  return sent;
+}
+
+result<void> stream_source::try_push(const payload_ptr& item) {
+  if (cancelled_ || ended_)
+    return failure(errc::unavailable, "nobody consumes the stream any more");
+  if (credit_ == 0)
+    return failure(errc::exhausted, "the stream has no credit: its consumer is behind");
+  --credit_;
+  parcel sent = addressed(parcel_kind::stream_item);
+  sent.value.content = item;
+  post(consumer_, table_.self(), std::move(sent));
+  return {};
+}
+
+void stream_source::end(std::shared_ptr<const error> reason) {
+  if (ended_) return;
+  ended_ = true;
+  if (cancelled_) return;
+  parcel sent = addressed(parcel_kind::stream_end);
+  sent.reason = std::move(reason);
+  post(consumer_, table_.self(), std::move(sent));
+}
+
+void stream_source::admit_writers() {
+  while (auto* writer = writers_.front()) {
+    writer->outcome_ = try_push(writer->item_);
+    if (!writer->outcome_ && writer->outcome_.error().code == errc::exhausted) return;
+    writer->wake();
+  }
+}
+
+void stream_source::receive(parcel& came) {
+  if (came.kind == parcel_kind::stream_cancel)
+    cancelled_ = true;
+  else
+    credit_ += came.credit;
+  admit_writers();
+}
+
+} // namespace weir::detail

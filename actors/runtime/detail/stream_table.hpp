@@ -1,0 +1,162 @@
+/// The two ends of credit-based streams, without the type of the items.
+///
+/// A consumer gives credit for a number of items; a producer sends no more than it has credit for,
+/// so that what is under way is bounded by the consumer. Both ends are found by number: an end that
+/// is gone is answered with a cancel, an item for it is dropped.
+#pragma once
+
+#include "actors/runtime/deadline.hpp"
+#include "actors/runtime/detail/address.hpp"
+
+#include <deque>
+#include <optional>
+#include <unordered_map>
+
+namespace weir::detail {
+
+class stream_table;
+class stream_inbox;
+class stream_source;
+
+class item_waiter : private timer_node {
+public:
+  item_waiter(stream_inbox& inbox, deadline_after limit) noexcept : inbox_(inbox), limit_(limit) {}
+  item_waiter(const item_waiter&) = delete;
+  item_waiter& operator=(const item_waiter&) = delete;
+  ~item_waiter() override;
+
+  [[nodiscard]] bool await_ready() const noexcept;
+  template <class Promise>
+  void await_suspend(std::coroutine_handle<Promise> reader,
+                     std::source_location where = std::source_location::current()) {
+    begin(reader.promise(), where);
+  }
+
+protected:
+  /// The next item; null at the end of the stream.
+  [[nodiscard]] result<payload_ptr> take_item();
+
+private:
+  friend class stream_inbox;
+  void begin(promise_base& reader, std::source_location where);
+  void ready() noexcept;
+  void expired() noexcept override;
+
+  stream_inbox& inbox_;
+  deadline_after limit_;
+  promise_base* reader_ = nullptr;
+  bool late_ = false;
+};
+
+/// The consumer's end.
+class stream_inbox {
+public:
+  stream_inbox(stream_table& table, std::uint64_t credit);
+  stream_inbox(const stream_inbox&) = delete;
+  stream_inbox& operator=(const stream_inbox&) = delete;
+  /// Tells the producer that nobody listens.
+  ~stream_inbox();
+
+  [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
+  [[nodiscard]] std::string actor_name() const;
+
+private:
+  friend class item_waiter;
+  friend class stream_table;
+
+  void receive(const address& from, parcel& came);
+  void give_credit(std::uint64_t items);
+  [[nodiscard]] bool ready() const noexcept { return !items_.empty() || ended_; }
+  [[nodiscard]] result<payload_ptr> take();
+
+  stream_table& table_;
+  std::uint64_t id_;
+  std::uint64_t credit_;
+  std::uint64_t taken_ = 0; ///< Since credit was last given.
+  std::deque<payload_ptr> items_;
+  bool ended_ = false;
+  std::shared_ptr<const error> reason_;
+  address producer_;
+  std::uint64_t source_ = 0;
+  item_waiter* waiter_ = nullptr;
+};
+
+/// A push that waits for credit.
+class [[nodiscard]] credit_awaiter final : public wait_node {
+public:
+  credit_awaiter(stream_source* to, payload_ptr item) noexcept : to_(to), item_(std::move(item)) {}
+  credit_awaiter(const credit_awaiter&) = delete;
+  credit_awaiter& operator=(const credit_awaiter&) = delete;
+
+  [[nodiscard]] bool await_ready();
+  template <class Promise>
+  void await_suspend(std::coroutine_handle<Promise> writer,
+                     std::source_location where = std::source_location::current()) noexcept {
+    wait(writer.promise(), where);
+  }
+  [[nodiscard]] result<void> await_resume() { return std::move(outcome_); }
+
+private:
+  friend class stream_source;
+  void wait(promise_base& writer, std::source_location where) noexcept;
+
+  stream_source* to_;
+  payload_ptr item_;
+  result<void> outcome_;
+};
+
+/// The producer's end.
+class stream_source {
+public:
+  stream_source(stream_table& table, address consumer, std::uint64_t stream);
+  stream_source(const stream_source&) = delete;
+  stream_source& operator=(const stream_source&) = delete;
+  /// Not finished: the consumer is told that the producer was cancelled.
+  ~stream_source();
+
+  /// errc::exhausted without credit, errc::unavailable without consumer.
+  [[nodiscard]] result<void> try_push(const payload_ptr& item);
+  void end(std::shared_ptr<const error> reason);
+  [[nodiscard]] bool cancelled() const noexcept { return cancelled_; }
+
+private:
+  friend class credit_awaiter;
+  friend class stream_table;
+
+  void receive(parcel& came);
+  [[nodiscard]] parcel addressed(parcel_kind kind) const;
+  void admit_writers();
+
+  stream_table& table_;
+  address consumer_;
+  std::uint64_t stream_;
+  std::uint64_t id_;
+  std::uint64_t credit_ = 0;
+  bool cancelled_ = false;
+  bool ended_ = false;
+  wait_list<credit_awaiter> writers_;
+};
+
+/// All stream ends of one actor.
+class stream_table {
+public:
+  explicit stream_table(address self) noexcept : self_(std::move(self)) {}
+  stream_table(const stream_table&) = delete;
+  stream_table& operator=(const stream_table&) = delete;
+  ~stream_table();
+
+  void receive(const address& from, parcel& came);
+  [[nodiscard]] std::size_t size() const noexcept { return inboxes_.size() + sources_.size(); }
+  [[nodiscard]] const address& self() const noexcept { return self_; }
+
+private:
+  friend class stream_inbox;
+  friend class stream_source;
+
+  address self_;
+  std::uint64_t next_id_ = 1;
+  std::unordered_map<std::uint64_t, stream_inbox*> inboxes_;
+  std::unordered_map<std::uint64_t, stream_source*> sources_;
+};
+
+} // namespace weir::detail

@@ -1,0 +1,184 @@
+/// The ready coroutines of one actor, and the only place that resumes any of them.
+///
+/// No coroutine resumes another one. Whoever makes a coroutine ready puts its node into this queue;
+/// `drain` resumes the nodes one after the other. So the stack never grows, on any compiler; a
+/// schedule is exactly the order of this queue; and a frame that dies while it is ready unlinks
+/// itself. An awaited child and a returning callee go to the front (call order, as a function
+/// would); what was woken goes to the back (first come, first served).
+///
+/// A queue belongs to one actor (its host) and is used on that actor's turn only.
+#pragma once
+
+#include "actors/runtime/detail/frame_pool.hpp"
+#include "actors/runtime/detail/links.hpp"
+#include "actors/runtime/detail/timer_heap.hpp"
+#include "messages/error.hpp"
+
+#include <chrono>
+#include <coroutine>
+#include <cstddef>
+#include <cstdint>
+#include <source_location>
+#include <string>
+#include <utility>
+
+namespace weir {
+
+class blocking_pool;
+class run_queue;
+class scope;
+
+namespace detail {
+
+struct ready_tag;
+struct live_tag;
+class promise_base;
+class ask_table;
+
+/// Told when a coroutine that it started has come to its end. May destroy the frame.
+class child_observer {
+public:
+  virtual void finished(promise_base& child) noexcept = 0;
+
+protected:
+  ~child_observer() = default;
+};
+
+/// What every coroutine of ours has: its place in the queues, who waits for it, where it stands.
+class promise_base : public link<ready_tag>, public link<live_tag> {
+public:
+  promise_base() = default;
+  promise_base(const promise_base&) = delete;
+  promise_base& operator=(const promise_base&) = delete;
+  ~promise_base();
+
+  static void* operator new(std::size_t bytes) { return allocate_frame(bytes); }
+  static void operator delete(void* frame) noexcept { free_frame(frame); }
+
+  [[nodiscard]] std::suspend_always initial_suspend() const noexcept { return {}; }
+  /// An exception of a library becomes the failure of the actor; nobody is resumed with it.
+  void unhandled_exception() noexcept;
+
+  /// Enters `queue` as a child of `parent` (null: a root). With an observer, that one is told of
+  /// the end; without one the parent is resumed.
+  void start(run_queue& queue, promise_base* parent, child_observer* observer) noexcept;
+  void complete() noexcept;
+
+  [[nodiscard]] run_queue& queue() const noexcept { return *queue_; }
+  [[nodiscard]] const promise_base* parent() const noexcept { return parent_; }
+  [[nodiscard]] const std::source_location& made_at() const noexcept { return made_at_; }
+  [[nodiscard]] const std::source_location& waits_at() const noexcept { return waits_at_; }
+  /// What this coroutine waits for, in words; a literal.
+  [[nodiscard]] const char* waits_for() const noexcept { return waits_for_; }
+  void waiting(const char* what, std::source_location where) noexcept {
+    waits_for_ = what;
+    waits_at_ = where;
+  }
+
+protected:
+  void made(std::coroutine_handle<> self, std::source_location where) noexcept {
+    self_ = self;
+    made_at_ = where;
+  }
+
+private:
+  friend class weir::run_queue;
+
+  std::coroutine_handle<> self_;
+  run_queue* queue_ = nullptr;
+  promise_base* parent_ = nullptr;
+  child_observer* observer_ = nullptr;
+  const char* waits_for_ = "its turn";
+  std::source_location made_at_;
+  std::source_location waits_at_;
+  bool failed_ = false;
+};
+
+} // namespace detail
+
+/// What a run queue needs from the actor it belongs to.
+class run_queue_host {
+public:
+  /// Name of the actor, for texts.
+  [[nodiscard]] virtual const std::string& host_name() const = 0;
+  /// Monotonic time of the world.
+  [[nodiscard]] virtual std::chrono::nanoseconds host_now() const = 0;
+  /// Where its asks wait; null where nobody can be asked (plain tests of coroutines).
+  [[nodiscard]] virtual detail::ask_table* host_asks() noexcept { return nullptr; }
+  /// Where its blocking work runs.
+  [[nodiscard]] virtual blocking_pool& host_pool() noexcept;
+  /// A coroutine ended by an exception: the actor has failed.
+  virtual void host_failed(error reason) noexcept = 0;
+
+protected:
+  ~run_queue_host() = default;
+};
+
+class run_queue {
+public:
+  /// A queue whose host is set before anything runs.
+  run_queue() = default;
+  explicit run_queue(run_queue_host& host) noexcept : host_(&host) {}
+  run_queue(const run_queue&) = delete;
+  run_queue& operator=(const run_queue&) = delete;
+  /// @pre every coroutine of this queue is gone
+  ~run_queue();
+
+  /// Makes a suspended coroutine ready: `call` before all others, `wake` behind them, `defer` in
+  /// the next round only (see next_round).
+  void call(detail::promise_base& ready) noexcept { ready_.push_front(ready); }
+  void wake(detail::promise_base& ready) noexcept { ready_.push_back(ready); }
+  void defer(detail::promise_base& ready) noexcept { deferred_.push_back(ready); }
+
+  /// Resumes ready coroutines until none is left or `limit` were resumed; returns how many.
+  std::size_t drain(std::size_t limit);
+  [[nodiscard]] bool ready() const noexcept { return !ready_.empty(); }
+  [[nodiscard]] bool deferred() const noexcept { return !deferred_.empty(); }
+  /// Makes those ready that gave up the rest of their turn (`yield`).
+  void next_round() noexcept { ready_.take_all(deferred_); }
+
+  void set_host(run_queue_host& host) noexcept { host_ = &host; }
+  [[nodiscard]] run_queue_host& host() const noexcept { return *host_; }
+  [[nodiscard]] std::chrono::nanoseconds now() const { return host_->host_now(); }
+  [[nodiscard]] detail::timer_heap& timers() noexcept { return timers_; }
+  [[nodiscard]] detail::frame_pool& frames() noexcept { return frames_; }
+  /// The coroutine that runs at this moment, if any.
+  [[nodiscard]] detail::promise_base* running() const noexcept { return running_; }
+  /// Where `shielded` puts what must not be cancelled; set by the actor.
+  [[nodiscard]] scope* shield() const noexcept { return shield_; }
+  void set_shield(scope* shield) noexcept { shield_ = shield; }
+
+  /// Coroutines that were started and have neither ended nor been destroyed.
+  [[nodiscard]] std::size_t live() const { return live_.size(); }
+  /// The tree of suspended coroutines: one line each, with source locations and what it waits for.
+  [[nodiscard]] std::string describe_tasks() const;
+
+  /// The queue whose turn runs on this thread; null outside turns. Never kept across a suspension.
+  [[nodiscard]] static run_queue* current() noexcept;
+
+  /// Marks this thread as running a turn of `queue`, until it is destroyed.
+  class turn {
+  public:
+    explicit turn(run_queue& queue) noexcept;
+    turn(const turn&) = delete;
+    turn& operator=(const turn&) = delete;
+    ~turn();
+
+  private:
+    run_queue* outer_;
+  };
+
+private:
+  friend class detail::promise_base;
+
+  run_queue_host* host_ = nullptr;
+  detail::frame_pool frames_;
+  detail::timer_heap timers_;
+  detail::link_list<detail::promise_base, detail::ready_tag> ready_;
+  detail::link_list<detail::promise_base, detail::ready_tag> deferred_;
+  detail::link_list<detail::promise_base, detail::live_tag> live_;
+  detail::promise_base* running_ = nullptr;
+  scope* shield_ = nullptr;
+};
+
+} // namespace weir

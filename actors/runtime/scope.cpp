@@ -1,0 +1,56 @@
+#include "actors/runtime/scope.hpp"
+
+namespace weir {
+
+namespace detail {
+
+bool joined_awaiter::await_ready() const noexcept {
+  return scope_.size() == 0;
+}
+
+void joined_awaiter::enter(promise_base& waiting, std::source_location where) noexcept {
+  suspend(waiting, "the children of a scope", where);
+  scope_.waiting_.push_back(*this);
+}
+
+} // namespace detail
+
+namespace {
+run_queue& queue_of_this_turn() noexcept {
+  run_queue* queue = run_queue::current();
+  ensure(queue != nullptr, "a scope is made on an actor's turn");
+  return *queue;
+}
+} // namespace
+
+scope::scope() noexcept : queue_(queue_of_this_turn()) {}
+
+void scope::adopt(detail::root_task child) noexcept {
+  auto& promise = child.release();
+  promise.start(queue_, queue_.running(), this);
+  children_.push_back(promise);
+  ++size_;
+  queue_.wake(promise);
+}
+
+void scope::forget(detail::root_task::promise_type& child) noexcept {
+  static_cast<detail::link<detail::sibling_tag>&>(child).unlink();
+  --size_;
+  child.destroy();
+}
+
+void scope::finished(detail::promise_base& child) noexcept {
+  forget(static_cast<detail::root_task::promise_type&>(child));
+  if (size_ != 0) return;
+  while (auto* waiter = waiting_.pop_front())
+    waiter->wake();
+}
+
+void scope::cancel() noexcept {
+  while (auto* child = children_.back())
+    forget(*child);
+  while (auto* waiter = waiting_.pop_front())
+    waiter->wake();
+}
+
+} // namespace weir
