@@ -70,7 +70,6 @@ struct restored_sections {
   std::vector<ledger_entry> ledger;
   /// The dataloader's next group: none may be at or beyond it.
   group_id next_group = {};
-  std::int64_t dispatch_index = -1;
 };
 
 /// In how many incarnations a group may have been dispatched before it counts as poisoned.
@@ -97,7 +96,7 @@ struct restore_plan {
 };
 
 /// Checks the sections against each other. `corrupt`, listing up to `differences_max` differences
-/// with both sides, when they disagree; `conflict` when the dispatch index is older than the work.
+/// with both sides, when they disagree.
 [[nodiscard]] result<restore_plan> plan_restore(const restored_sections& sections);
 inline constexpr std::size_t differences_max = 20;
 
