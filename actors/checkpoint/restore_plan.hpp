@@ -40,7 +40,7 @@ struct inventory {
 /// A group of the replay index. `rows` in sibling order.
 struct replay_entry {
   group_id group = {};
-  std::vector<row_id> rows;
+  std::vector<row_id> rows = {};
   std::int64_t dispatch_index = -1;
   /// The step that had claimed it, or -1.
   std::int64_t claimed_for = -1;
@@ -56,7 +56,7 @@ struct ledger_entry {
   bool admitted = false;
   std::uint64_t admission = 0;
   std::int64_t dispatch_index = -1;
-  std::vector<sealed_sibling> sealed;
+  std::vector<sealed_sibling> sealed = {};
   /// Incarnations in which it was dispatched without an end.
   std::uint32_t dispatches = 0;
 };
