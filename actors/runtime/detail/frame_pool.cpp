@@ -19,6 +19,8 @@
 
 namespace weir::detail {
 
+bool frame_pool::recycles() noexcept { return WEIR_RECYCLE_FRAMES == 1; }
+
 frame_pool::~frame_pool() {
   ensure(live_frames_ == 0, "no coroutine outlives its actor");
   for (block* head : free_) {
