@@ -12,8 +12,8 @@ namespace weir::kernels {
 struct advantage_options {
   bool normalize_rewards = true;
   bool use_leave_one_out_baseline = true;
-  std::optional<double> advantage_clip_low;
-  std::optional<double> advantage_clip_high;
+  std::optional<double> advantage_clip_low = std::nullopt;
+  std::optional<double> advantage_clip_high = std::nullopt;
 };
 
 /// Refuses bounds that cross each other.

@@ -12,6 +12,9 @@ namespace weir::kernels {
 
 namespace {
 
+/// Fewer rows than this are not worth a thread: each part reads all weights once.
+constexpr std::size_t part_rows_min = 8;
+
 /// What one thread does of a step, and the error that it met.
 struct decode_part {
   forward_part rows;
@@ -45,7 +48,7 @@ public:
   std::uint64_t weight_version() const noexcept override { return version_; }
 
 private:
-  void divide(std::span<const decode_segment> segments);
+  std::size_t divide(std::span<const decode_segment> segments);
   void lay_out(std::span<const decode_segment> segments);
   void run_part(decode_part& part, std::uint32_t thread, std::span<const decode_segment> segments);
   void draw(const decode_segment& segment, std::uint32_t logits, row_sampler& sampler,
@@ -85,12 +88,12 @@ result<std::span<const emitted_token>> batch_decoder::step() {
   if (failed_) return failure(*failed_);
   const auto segments = batch_.plan();
   if (segments.empty()) return std::span<const emitted_token>{};
-  divide(segments);
+  const std::size_t parts = divide(segments);
   lay_out(segments);
   auto task = [&](std::size_t part, std::size_t thread) {
     run_part(parts_[part], static_cast<std::uint32_t>(thread), segments);
   };
-  pool_.run(parts_.size(), task);
+  pool_.run(parts, task);
   for (const decode_part& part : parts_)
     if (part.failed) {
       failed_ = part.failed;
@@ -103,8 +106,13 @@ result<std::span<const emitted_token>> batch_decoder::step() {
 }
 
 /// Gives each segment to the part with the fewest rows, long segments first: any division gives the
-/// same bits, this one is even.
-void batch_decoder::divide(std::span<const decode_segment> segments) {
+/// same bits, this one is even. Returns the number of parts that are used.
+std::size_t batch_decoder::divide(std::span<const decode_segment> segments) {
+  std::size_t rows = 0;
+  for (const decode_segment& segment : segments)
+    rows += segment.count;
+  const std::size_t worthwhile = std::clamp<std::size_t>(rows / part_rows_min, 1, parts_.size());
+  const auto last = parts_.begin() + static_cast<std::ptrdiff_t>(worthwhile);
   for (decode_part& part : parts_) {
     part.rows = {};
     part.segments.clear();
@@ -116,10 +124,11 @@ void batch_decoder::divide(std::span<const decode_segment> segments) {
   for (const bool long_ones : {true, false})
     for (std::uint32_t index = 0; index < segments.size(); ++index) {
       if ((segments[index].count > 1) != long_ones) continue;
-      decode_part& part = *std::min_element(parts_.begin(), parts_.end(), fewer);
+      decode_part& part = *std::min_element(parts_.begin(), last, fewer);
       part.segments.push_back(index);
       part.rows.row_count += segments[index].count;
     }
+  return worthwhile;
 }
 
 void batch_decoder::lay_out(std::span<const decode_segment> segments) {

@@ -107,8 +107,8 @@ public:
   /// Computes one token of every sequence whose prompt is in the cache. Tokens come by admission
   /// order of their group, then by sibling. The span is valid until the next call.
   /// Fails with `unavailable` without weights. Fails with `corrupt` when the policy's logits are no
-  /// distribution, and with the device's error when it fails: no token of that step is emitted then,
-  /// and all later steps fail alike.
+  /// distribution, and with the device's error when it fails: no token of that step is emitted
+  /// then, and all later steps fail alike.
   [[nodiscard]] virtual result<std::span<const emitted_token>> step() = 0;
 
   /// Ends all sequences of a group; their memory is free at once. Returns how many were live: 0

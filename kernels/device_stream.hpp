@@ -2,11 +2,11 @@
 ///
 /// This is how slow work leaves an actor: it submits a piece, and is told in its mailbox when the
 /// piece is done, because `on_done` runs on the stream's thread and does nothing but post there.
-/// The CPU is the first implementation; a CUDA stream is the second: there `on_done` waits for the
-/// work that the piece enqueued on the device.
+/// The CPU is the first implementation; a CUDA stream is the second: there `work` enqueues on
+/// `native()`, and `on_done` runs when the device has done what was enqueued.
 ///
-/// Lifecycle: owned by who submits; the destructor lets everything that was accepted run, then joins
-/// the thread. Work must therefore end by itself, and must not destroy the stream.
+/// Lifecycle: owned by who submits; the destructor lets everything that was accepted run, then
+/// joins the thread. Work must therefore end by itself, and must not destroy the stream.
 #pragma once
 
 #include "kernels/device.hpp"

@@ -14,16 +14,17 @@ namespace weir::kernels {
 struct loss_options {
   double ratio_clip_min = 0.2;
   double ratio_clip_max = 0.2;
-  std::optional<double> ratio_clip_c; ///< Dual clip, > 1; none = off.
+  std::optional<double> ratio_clip_c = std::nullopt; ///< Dual clip, > 1; none = off.
   bool use_importance_sampling_correction = true;
-  std::optional<double> importance_sampling_max; ///< Cap of the importance weight; none = no cap.
+  std::optional<double> importance_sampling_max =
+      std::nullopt; ///< Cap of the importance weight; none = no cap.
   double reference_policy_kl_penalty = 0.0;
   /// True: mean over all valid tokens of the step. False: mean over each sequence's valid tokens,
   /// then over the sequences that have any.
   bool token_level_loss = true;
   /// Leaves a sequence out of the step when the mean over its valid tokens of
   /// exp(|logp_prev - logp_generation|) is above this; none = off. 1 is perfect agreement.
-  std::optional<double> seq_logprob_error_threshold;
+  std::optional<double> seq_logprob_error_threshold = std::nullopt;
 };
 
 /// Refuses options that contradict each other or have no meaning, naming the key.

@@ -291,7 +291,7 @@ std::string_view to_string(audit_rule rule) noexcept {
 
 std::string to_string(const audit_problem& problem) {
   std::string text = problem.file;
-  if (problem.line != 0) text += ":" + std::to_string(problem.line);
+  if (problem.line != 0) text.append(":").append(std::to_string(problem.line));
   return text.append(": ").append(to_string(problem.rule)).append(": ").append(problem.text);
 }
 

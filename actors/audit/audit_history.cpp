@@ -141,7 +141,9 @@ void group_history::check_owner(const event_place& place, std::string_view owner
 
 /// What an event tells for the rest of the group's life.
 void group_history::note_fields(const group_event& what, group_record& record) {
-  if (what.target_step >= 0) record.target_step = what.target_step;
+  const bool is_stamping = what.reason == event_reason::restamped ||
+                           (what.to == group_state::admitted && what.from != what.to);
+  if (is_stamping || what.target_step >= 0) record.target_step = what.target_step;
   if (what.admission_version) record.admission_version = what.admission_version;
   if (what.window) record.window = what.window;
   if (what.to == group_state::ready && what.from == group_state::admitted) {
@@ -151,7 +153,6 @@ void group_history::note_fields(const group_event& what, group_record& record) {
   if (what.to == group_state::admitted) {
     record.start_version.reset();
     record.end_version.reset();
-    if (what.from != group_state::admitted) record.target_step = what.target_step;
   }
 }
 
@@ -167,7 +168,9 @@ void group_history::check_label(const event_place& place, const group_event& wha
 
 void group_history::check_versions(const event_place& place, const group_event& what,
                                    const group_record& record) {
-  check_label(place, what, what.admission_version, "admission");
+  // A new stamp may demand weights that are yet to come: not a label, the earliest start.
+  if (what.reason != event_reason::restamped)
+    check_label(place, what, what.admission_version, "admission");
   check_label(place, what, what.start_version, "start");
   check_label(place, what, what.end_version, "end");
   if (what.to != group_state::ready || what.from != group_state::admitted) return;

@@ -154,7 +154,7 @@ struct cut_tallies {
 /// alone tells what the bundle holds even after it was retired.
 struct cut_event {
   epoch_id epoch = {};
-  std::vector<owner_sequence> owners;
+  std::vector<owner_sequence> owners = {};
   cut_tallies tallies = {};
 
   friend bool operator==(const cut_event&, const cut_event&) = default;
@@ -165,7 +165,7 @@ struct cut_event {
 struct published_event {
   std::string bundle;
   epoch_id epoch = {};
-  std::string parent;
+  std::string parent = {};
 
   friend bool operator==(const published_event&, const published_event&) = default;
 };

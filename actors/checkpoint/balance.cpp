@@ -29,7 +29,7 @@ result<void> check_balance(const cut_tallies& sums) {
   for (std::size_t index = 1; index < group_states; ++index) {
     text += index == 1 ? " " : ", ";
     text += to_string(static_cast<group_state>(index));
-    text += " " + to_string(sums.in_state[index]);
+    text.append(" ").append(to_string(sums.in_state[index]));
   }
   return failure(errc::conflict, std::move(text));
 }

@@ -150,9 +150,9 @@ void barrier_state::decide(std::int64_t now, barrier_effects& effects) {
   timings_.hold_ns = now - started_ns_;
   std::string broken;
   for (const participant& origin : origins_)
-    if (!origin.held) broken += " gate of " + origin.name + " did not stay closed;";
+    if (!origin.held) broken.append(" gate of ").append(origin.name).append(" did not hold;");
   for (const owner_part& owner : owners_)
-    if (owner.report.tainted) broken += " " + owner.name + " is tainted;";
+    if (owner.report.tainted) broken.append(" ").append(owner.name).append(" is tainted;");
   if (!broken.empty()) {
     broken.pop_back();
     give_up(now, {errc::conflict, "epoch " + to_string(epoch_) + " is no consistent cut:" + broken},

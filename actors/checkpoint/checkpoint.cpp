@@ -234,7 +234,7 @@ task<void> checkpoint::publish(cut_facts cut) {
 task<result<CheckpointPublishedT>> checkpoint::write_and_publish(cut_facts cut) {
   const std::int64_t began = now();
   const auto store = services_.store;
-  const auto log = services_.log;
+  const auto events = services_.log;
   const auto metric = metric_;
   events_.append(cut_event{cut.epoch, cut.owners, cut.tallies});
   auto make_directory = [store, cut, metric] { return store->begin(cut, metric); };
@@ -243,8 +243,8 @@ task<result<CheckpointPublishedT>> checkpoint::write_and_publish(cut_facts cut) 
   auto written = co_await write_sections(*bundle);
   if (!written) co_return failure(std::move(written.error()));
   const auto unfinished = *bundle;
-  auto finish = [store, log, unfinished]() -> result<published_bundle> {
-    if (auto durable = log->sync(); !durable) {
+  auto finish = [store, events, unfinished]() -> result<published_bundle> {
+    if (auto durable = events->sync(); !durable) {
       unfinished->writer.discard();
       return failure(std::move(durable.error()));
     }

@@ -40,7 +40,7 @@ struct inventory {
 /// A group of the replay index. `rows` in sibling order.
 struct replay_entry {
   group_id group = {};
-  std::vector<row_id> rows;
+  std::vector<row_id> rows = {};
   std::int64_t dispatch_index = -1;
   /// The step that had claimed it, or -1.
   std::int64_t claimed_for = -1;
@@ -56,7 +56,7 @@ struct ledger_entry {
   bool admitted = false;
   std::uint64_t admission = 0;
   std::int64_t dispatch_index = -1;
-  std::vector<sealed_sibling> sealed;
+  std::vector<sealed_sibling> sealed = {};
   /// Incarnations in which it was dispatched without an end.
   std::uint32_t dispatches = 0;
 };
@@ -70,7 +70,6 @@ struct restored_sections {
   std::vector<ledger_entry> ledger;
   /// The dataloader's next group: none may be at or beyond it.
   group_id next_group = {};
-  std::int64_t dispatch_index = -1;
 };
 
 /// In how many incarnations a group may have been dispatched before it counts as poisoned.
@@ -97,7 +96,7 @@ struct restore_plan {
 };
 
 /// Checks the sections against each other. `corrupt`, listing up to `differences_max` differences
-/// with both sides, when they disagree; `conflict` when the dispatch index is older than the work.
+/// with both sides, when they disagree.
 [[nodiscard]] result<restore_plan> plan_restore(const restored_sections& sections);
 inline constexpr std::size_t differences_max = 20;
 

@@ -1,6 +1,7 @@
 #include "actors/dataloader/dataloader.hpp"
 
 #include "actors/dataloader/dataloader_section.hpp"
+#include "messages/limits.hpp"
 
 #include <algorithm>
 #include <utility>

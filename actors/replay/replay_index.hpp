@@ -19,21 +19,21 @@ namespace weir {
 
 /// One group that is READY, or CLAIMED for a step.
 struct replay_record {
-  group_id group;
-  sample_id sample;
+  group_id group = {};
+  sample_id sample = {};
   std::uint32_t content_attempt = 0;
   std::int64_t dispatch_index = -1;
   std::int64_t target_step = -1;
-  weight_version admission_version;
+  weight_version admission_version = {};
   /// W in force at admission.
   std::uint64_t window = 0;
   /// Versions of the first and of the last token that is kept.
-  weight_version start_version;
-  weight_version end_version;
+  weight_version start_version = {};
+  weight_version end_version = {};
   /// Step that claimed the group; -1 while it is READY.
   std::int64_t claimed_for = -1;
   /// One row of the data plane per sibling, in sibling order.
-  std::vector<row_id> rows;
+  std::vector<row_id> rows = {};
 
   friend bool operator==(const replay_record&, const replay_record&) = default;
 };
@@ -43,12 +43,12 @@ using replay_map = dataplane::persistent_map<std::shared_ptr<const replay_record
 
 /// See the head of this file.
 struct replay_image {
-  replay_map index;
-  group_tally consumed;
-  drop_tallies dropped;
+  replay_map index = {};
+  group_tally consumed = {};
+  drop_tallies dropped = {};
   /// Terms of the conservation law; they follow from the index and are not stored.
-  group_tally ready;
-  group_tally claimed;
+  group_tally ready = {};
+  group_tally claimed = {};
 
   /// Adds, replaces or removes a record, keeping the tallies.
   void put(replay_record record);
@@ -69,8 +69,8 @@ inline constexpr std::uint32_t replay_metadata_format = 1;
 
 /// A section that was read back.
 struct decoded_replay {
-  replay_image image;
-  epoch_id epoch;
+  replay_image image = {};
+  epoch_id epoch = {};
 };
 
 /// Reads `replay_buffer_metadata.fb`, all or nothing. Errors: corrupt for bytes that fail

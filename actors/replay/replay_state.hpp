@@ -25,38 +25,38 @@ namespace weir {
 
 /// A group that asks for a capacity permit, with its stamp: a policy looks at unready slots too.
 struct start_request {
-  group_id group;
+  group_id group = {};
   std::int64_t dispatch_index = -1;
   std::int64_t target_step = -1;
-  weight_version admission_version;
+  weight_version admission_version = {};
   std::uint64_t window = 0;
 };
 
 /// Staged rows of one attempt of a group.
 struct staged_group {
-  group_id group;
+  group_id group = {};
   std::uint32_t content_attempt = 0;
-  weight_version start_version;
-  weight_version end_version;
+  weight_version start_version = {};
+  weight_version end_version = {};
   /// One per sibling, in sibling order.
-  std::vector<row_id> rows;
+  std::vector<row_id> rows = {};
 };
 
 /// A commit, with the stamp that the ledger gave out when it decided it.
 struct commit_request {
-  group_id group;
+  group_id group = {};
   std::uint32_t content_attempt = 0;
-  sample_id sample;
+  sample_id sample = {};
   std::int64_t dispatch_index = -1;
   std::int64_t target_step = -1;
-  weight_version admission_version;
+  weight_version admission_version = {};
   std::uint64_t window = 0;
 };
 
 /// Groups that left the index, with the rows that the data plane must clear now.
 struct cleared_groups {
-  std::vector<group_id> groups;
-  std::vector<row_id> rows;
+  std::vector<group_id> groups = {};
+  std::vector<row_id> rows = {};
 };
 
 /// Whether the next chunk of a step can be claimed.
@@ -88,8 +88,8 @@ struct replay_restored {
 /// Versions of the first and of the last kept token over all siblings: the smallest and the
 /// largest. Errors: invalid_argument if no sibling has a token.
 struct version_span {
-  weight_version start;
-  weight_version end;
+  weight_version start = {};
+  weight_version end = {};
 };
 [[nodiscard]] result<version_span>
 versions_of(std::span<const std::vector<std::uint64_t>> sibling_token_versions);
@@ -180,8 +180,8 @@ public:
 private:
   using slot_list = std::vector<policy_slot>;
   struct step_claim {
-    weight_version version;
-    std::vector<group_id> groups;
+    weight_version version = {};
+    std::vector<group_id> groups = {};
   };
 
   [[nodiscard]] slot_list::iterator place_of(std::int64_t dispatch_index, group_id group);

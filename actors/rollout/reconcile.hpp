@@ -26,7 +26,7 @@ namespace weir {
 
 /// What happened to one group whose stamp changed.
 struct restamped_group {
-  group_id group;
+  group_id group = {};
   std::int64_t target_before = -1;
   std::int64_t target_after = -1;
 
@@ -36,17 +36,17 @@ struct restamped_group {
 /// For the table that a restore prints.
 struct reconciled {
   /// Ledger entries that the data plane owned already.
-  std::vector<group_id> discarded;
+  std::vector<group_id> discarded = {};
   /// Sampler and window of the bundle, if they changed.
   bool restamped = false;
-  std::string sampler_before;
+  std::string sampler_before = {};
   std::uint64_t window_before = 0;
-  std::vector<restamped_group> groups;
+  std::vector<restamped_group> groups = {};
   /// Groups that the last re-stamped step lacks.
   std::uint64_t shortfall = 0;
   /// What the owners write to the audit log once they have loaded their images.
-  std::vector<group_event> ledger_events;
-  std::vector<group_event> replay_events;
+  std::vector<group_event> ledger_events = {};
+  std::vector<group_event> replay_events = {};
 };
 
 /// All or nothing: on an error both images are as before. `version` is the trainer's restored one.

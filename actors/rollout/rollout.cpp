@@ -1,5 +1,7 @@
 #include "actors/rollout/rollout.hpp"
 
+#include "actors/runtime/stream.hpp"
+
 #include <algorithm>
 #include <utility>
 

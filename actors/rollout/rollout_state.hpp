@@ -26,14 +26,14 @@ namespace weir {
 /// Groups that were reserved together and wait for admission.
 struct reserved_batch {
   std::uint64_t admission = 0;
-  std::vector<group_id> groups;
+  std::vector<group_id> groups = {};
 
   friend bool operator==(const reserved_batch&, const reserved_batch&) = default;
 };
 
 /// A restored group whose attempts are used up.
 struct spent_group {
-  group_id group;
+  group_id group = {};
   drop_reason reason = drop_reason::poisoned;
 
   friend bool operator==(const spent_group&, const spent_group&) = default;
@@ -42,11 +42,11 @@ struct spent_group {
 /// What a restored ledger asks for.
 struct recovery_plan {
   /// To be dropped, not dispatched.
-  std::vector<spent_group> spent;
+  std::vector<spent_group> spent = {};
   /// ADMITTED, in dispatch order: to be generated again with their stamps.
-  std::vector<ledger_record> dispatch;
+  std::vector<ledger_record> dispatch = {};
   /// In order of admission.
-  std::vector<reserved_batch> readmit;
+  std::vector<reserved_batch> readmit = {};
   std::uint64_t next_admission = 0;
 };
 

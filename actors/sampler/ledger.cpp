@@ -44,7 +44,9 @@ std::unique_ptr<SiblingRecordT> pack(const sibling_record& record) {
   return packed;
 }
 
-std::unique_ptr<LedgerRecordT> pack(const ledger_record& record) {
+} // namespace
+
+std::unique_ptr<LedgerRecordT> pack_record(const ledger_record& record) {
   auto packed = std::make_unique<LedgerRecordT>();
   packed->group = record.group.value;
   packed->admission = record.admission;
@@ -66,7 +68,7 @@ std::unique_ptr<LedgerRecordT> pack(const ledger_record& record) {
   return packed;
 }
 
-result<ledger_record> unpack(const LedgerRecordT& packed) {
+result<ledger_record> unpack_record(const LedgerRecordT& packed) {
   ledger_record record;
   record.group = group_id(packed.group);
   if (packed.sample == nullptr || packed.content_hash == nullptr)
@@ -100,9 +102,11 @@ result<ledger_record> unpack(const LedgerRecordT& packed) {
   return record;
 }
 
+namespace {
+
 result<void> unpack_records(const RolloutRecoveryT& packed, sampler_image& image) {
   for (const auto& one : packed.ledger) {
-    auto record = unpack(*one);
+    auto record = unpack_record(*one);
     if (!record) return failure(record.error());
     if (image.find(record->group) != nullptr)
       return corrupt(name_of(record->group) + " stands in the ledger twice");
@@ -232,7 +236,7 @@ std::vector<std::byte> encode(const sampler_image& image, epoch_id epoch) {
   packed.dispatch_index = image.dispatch_index;
   packed.next_admission = image.next_admission;
   image.ledger.for_each([&](std::uint64_t, const std::shared_ptr<const ledger_record>& record) {
-    packed.ledger.push_back(pack(*record));
+    packed.ledger.push_back(pack_record(*record));
   });
   image.shortfalls.for_each([&](std::uint64_t step, std::uint64_t groups) {
     auto one = std::make_unique<ShortfallT>();

@@ -13,6 +13,7 @@
 #include "dataplane/persistent_map.hpp"
 #include "messages/error.hpp"
 #include "messages/ids.hpp"
+#include "messages/schemas.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -27,8 +28,8 @@ enum class group_phase : std::uint8_t { reserved = 1, admitted = 2 };
 
 /// A part of what a sibling had when it was cut, for recovery levels above `group`.
 struct continuation {
-  std::string kind;
-  std::vector<std::uint8_t> bytes;
+  std::string kind = {};
+  std::vector<std::uint8_t> bytes = {};
 
   friend bool operator==(const continuation&, const continuation&) = default;
 };
@@ -37,35 +38,35 @@ struct continuation {
 struct sibling_record {
   std::uint32_t sibling = 0;
   bool sealed = false;
-  row_id row;
-  std::vector<continuation> continuations;
+  row_id row = {};
+  std::vector<continuation> continuations = {};
 
   friend bool operator==(const sibling_record&, const sibling_record&) = default;
 };
 
 /// A prompt that is about to be reserved.
 struct group_reservation {
-  group_id group;
-  sample_id sample;
-  content_hash hash;
-  std::string task;
+  group_id group = {};
+  sample_id sample = {};
+  content_hash hash = {};
+  std::string task = {};
   std::uint32_t siblings = 0;
 };
 
 /// One unfinished group.
 struct ledger_record {
-  group_id group;
+  group_id group = {};
   /// Groups of one admission are reserved, and admitted, together.
   std::uint64_t admission = 0;
-  sample_id sample;
-  content_hash hash;
-  std::string task;
+  sample_id sample = {};
+  content_hash hash = {};
+  std::string task = {};
   std::uint32_t siblings = 0;
   group_phase phase = group_phase::reserved;
   /// The four below are set by admission. A missing target does not mean "not admitted".
   std::int64_t dispatch_index = -1;
   std::int64_t target_step = -1;
-  weight_version admission_version;
+  weight_version admission_version = {};
   std::uint64_t window = 0;
   /// Raised by a data failure and by `drop_replay`; keys the random numbers of generation.
   std::uint32_t content_attempt = 0;
@@ -73,7 +74,7 @@ struct ledger_record {
   std::uint32_t infra_attempts = 0;
   /// Incarnations in which the group was dispatched without an end.
   std::uint32_t dispatches = 0;
-  std::vector<sibling_record> sibling_records;
+  std::vector<sibling_record> sibling_records = {};
 
   friend bool operator==(const ledger_record&, const ledger_record&) = default;
 };
@@ -88,21 +89,21 @@ using shortfall_map = dataplane::persistent_map<std::uint64_t>;
 
 /// See the head of this file.
 struct sampler_image {
-  std::string sampler;
+  std::string sampler = {};
   std::uint64_t window = 0;
   std::uint64_t groups_per_step = 0;
   bool stamps = false;
-  weight_version live_version;
+  weight_version live_version = {};
   std::int64_t dispatch_index = -1;
   std::uint64_t next_admission = 0;
-  ledger_map ledger;
-  shortfall_map shortfalls;
-  drop_tallies dropped;
+  ledger_map ledger = {};
+  shortfall_map shortfalls = {};
+  drop_tallies dropped = {};
   std::uint64_t skipped_prompts = 0;
   std::uint64_t consecutive_dropped = 0;
   /// Terms of the conservation law; they follow from the ledger and are not stored.
-  group_tally reserved;
-  group_tally admitted;
+  group_tally reserved = {};
+  group_tally admitted = {};
 
   /// Adds, replaces or removes a record, keeping the tallies.
   void put(ledger_record record);
@@ -116,6 +117,11 @@ void add_tallies(const sampler_image& image, cut_tallies& tallies);
 /// All records in dispatch order, reserved ones last. O(n log n); for restore and tests.
 [[nodiscard]] std::vector<ledger_record> in_dispatch_order(const ledger_map& ledger);
 
+/// A record as it travels and is stored. `unpack_record`: corrupt for an unknown phase or a missing
+/// sample.
+[[nodiscard]] std::unique_ptr<LedgerRecordT> pack_record(const ledger_record& record);
+[[nodiscard]] result<ledger_record> unpack_record(const LedgerRecordT& packed);
+
 inline constexpr std::uint32_t rollout_recovery_format = 1;
 
 /// The bytes of `rollout_recovery.fb`. Runs off the barrier, on any thread.
@@ -123,8 +129,8 @@ inline constexpr std::uint32_t rollout_recovery_format = 1;
 
 /// A section that was read back.
 struct decoded_sampler {
-  sampler_image image;
-  epoch_id epoch;
+  sampler_image image = {};
+  epoch_id epoch = {};
 };
 
 /// Reads `rollout_recovery.fb`, all or nothing. Errors: corrupt for bytes that fail verification,

@@ -30,15 +30,15 @@ namespace weir {
 
 /// One live group of the buffer, as a policy sees it.
 struct policy_slot {
-  group_id group;
+  group_id group = {};
   std::int64_t dispatch_index = -1;
   /// -1 without stamps.
   std::int64_t target_step = -1;
-  weight_version admission_version;
+  weight_version admission_version = {};
   /// W in force at admission.
   std::uint64_t window = 0;
   /// Version of the first kept token; unset while nothing is kept, and then never stale.
-  std::optional<weight_version> start_version;
+  std::optional<weight_version> start_version = {};
   bool ready = false;
 
   friend bool operator==(const policy_slot&, const policy_slot&) = default;
@@ -46,7 +46,7 @@ struct policy_slot {
 
 /// What a selection asks for.
 struct selection {
-  weight_version version;
+  weight_version version = {};
   std::uint64_t groups_min = 1;
   std::uint64_t groups_max = 1;
   /// Reproducible modes: the policy sees only what stands before the first unready slot.

@@ -28,20 +28,20 @@ struct admission_outcome {
   bool admitted = false;
   std::int64_t dispatch_index = -1;
   std::int64_t target_step = -1;
-  weight_version admission_version;
+  weight_version admission_version = {};
   std::uint64_t window = 0;
   /// In dispatch order.
-  std::vector<group_id> groups;
+  std::vector<group_id> groups = {};
   /// Where the groups above N went that stay RESERVED, if there are any.
-  std::optional<std::uint64_t> tail_admission;
+  std::optional<std::uint64_t> tail_admission = {};
 };
 
 /// Stamp of a group whose commit was decided.
 struct release_outcome {
-  sample_id sample;
+  sample_id sample = {};
   std::int64_t dispatch_index = -1;
   std::int64_t target_step = -1;
-  weight_version admission_version;
+  weight_version admission_version = {};
   std::uint64_t window = 0;
 };
 

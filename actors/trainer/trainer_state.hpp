@@ -24,8 +24,8 @@ struct trainer_image {
   /// Finished steps: the N of `step_N`, and the next step to train.
   std::uint64_t step = 0;
   /// The version that this state publishes.
-  weight_version version;
-  std::shared_ptr<const void> policy;
+  weight_version version = {};
+  std::shared_ptr<const void> policy = {};
 };
 
 class trainer_state {

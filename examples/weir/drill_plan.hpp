@@ -26,7 +26,7 @@ struct drill_plan {
   /// Steps of the job; 0 = unknown.
   std::uint64_t max_steps = 0;
   /// Seconds of an uninterrupted run, where one was made.
-  std::optional<double> duration_s;
+  std::optional<double> duration_s = std::nullopt;
   /// How often the drill was begun anew because the job was done before the last kill; each time
   /// lives are half as long.
   std::uint64_t attempt = 0;

@@ -147,6 +147,27 @@ TEST_SUITE("crash/fault") {
     CHECK(pointer_failures >= 2);
   }
 
+  TEST_CASE("a fault at any call of a restore's search is an error or a report, never silence") {
+    std::uint64_t n = 0;
+    for (bool struck = true; struck && n < calls_max; ++n) {
+      crash_disk storage;
+      publish_first(storage);
+      REQUIRE(publish_step(storage, 2));
+      storage.plan(fault_at(storage, n, {errc::io_failed, false}));
+      const std::uint64_t last = storage.calls() + n;
+      const auto survey = dataplane::survey_bundles(storage, crash_directory);
+      if (!survey) continue;
+      const auto choice = dataplane::newest_valid_bundle(storage, crash_directory, *survey);
+      struck = storage.calls() > last;
+      if (!choice) continue;
+      REQUIRE(*choice);
+      const bool newest = (*choice)->chosen.name == dataplane::bundle_name{2};
+      CHECK((newest || (*choice)->passed_over.size() == 1));
+    }
+    CHECK(n > 10);
+    CHECK(n < calls_max);
+  }
+
   TEST_CASE("without hard links the file is copied and verified") {
     crash_disk storage;
     const dataplane::bundle first = publish_first(storage);

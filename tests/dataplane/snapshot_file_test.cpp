@@ -1,135 +1,19 @@
-/// Snapshots to disk and back: equality, the plain LZ4 decoder, damage at every bit, every prefix.
-#include "dataplane/snapshot_file.hpp"
-#include "dataplane/store.hpp"
-#include "tests/support/crash_disk.hpp"
+/// Snapshots to disk and back: equality, the plain LZ4 decoder, a store that changes meanwhile.
+#include "tests/dataplane/snapshot_fixture.hpp"
 
 #include <doctest/doctest.h>
 #include <lz4frame.h>
 
 #include <cstdint>
-#include <map>
 #include <random>
 #include <string>
 #include <vector>
 
 using namespace weir;
 using namespace weir::dataplane;
-using weir::test::crash_disk;
+using namespace weir::dataplane::fixture;
 
 namespace {
-
-const epoch_id epoch{3, 1, 7};
-const std::string bundle_directory = "/bundle";
-
-/// @pre it can be read
-snapshot read_from(disk& storage) {
-  auto state = read_snapshot(storage, bundle_directory, epoch);
-  if (!state)
-    FAIL(to_string(state.error()));
-  return *state;
-}
-
-std::vector<finished_section> write_to(disk& storage, const snapshot& state,
-                                       const write_pace& pace = {}) {
-  REQUIRE(storage.make_directory(bundle_directory).has_value());
-  auto written = write_snapshot(storage, bundle_directory, epoch, state, pace);
-  REQUIRE(written.has_value());
-  return *written;
-}
-
-/// Tokens that compress, noise that does not, flags, tags of each kind, staged rows, consumers, a
-/// patch out of order, holes where rows were cleared.
-void fill(store& plane, std::uint64_t seed, int rows) {
-  std::mt19937_64 random(seed);
-  std::vector<row_id> ids;
-  for (int at = 0; at < rows; ++at) {
-    std::vector<std::int32_t> tokens(random() % 40);
-    std::vector<std::int64_t> versions(tokens.size(), static_cast<std::int64_t>(random() % 4));
-    std::vector<float> noise(random() % 30);
-    for (auto& token : tokens)
-      token = static_cast<std::int32_t>(random() % 300);
-    for (auto& one : noise)
-      one = static_cast<float>(random()) * 1e-9F;
-    const row_input row{.key = at % 3 == 0 ? "key" + std::to_string(at) : "",
-                        .tags = {{"group", std::int64_t{at / 4}},
-                                 {"score", static_cast<double>(at) / 3},
-                                 {"task", std::string(at % 5 == 0 ? "" : "arithmetic")}},
-                        .cells = {vector_cell<std::int32_t>("tokens", tokens),
-                                  vector_cell<float>("noise", noise),
-                                  vector_cell<std::int64_t>("versions", versions),
-                                  scalar_cell("index", std::int32_t{at})}};
-    const auto staged = plane.stage(at % 7 == 6 ? "other" : "rollouts", std::span(&row, 1));
-    REQUIRE(staged.has_value());
-    if (at % 7 == 6) continue;
-    if (at % 5 != 4) REQUIRE(plane.commit("rollouts", *staged).has_value());
-    if (at % 5 < 3) ids.push_back(staged->front());
-  }
-  for (std::size_t at = ids.size(); at-- > 0;) {
-    const float advantage = static_cast<float>(at) / 8;
-    const std::vector<row_patch> patch = {
-        {.row = ids[at], .tags = {}, .cells = {scalar_cell("advantage", advantage)}}};
-    REQUIRE(plane.patch("rollouts", patch).has_value());
-  }
-  for (std::size_t at = 0; at < ids.size(); ++at) {
-    if (at % 4 == 1)
-      REQUIRE(plane.claim("rollouts", "trainer", std::span(&ids[at], 1)).has_value());
-    if (at % 8 == 1)
-      REQUIRE(plane.acknowledge("rollouts", "trainer", std::span(&ids[at], 1)).has_value());
-    if (at % 4 == 2) REQUIRE(plane.clear("rollouts", std::span(&ids[at], 1)).has_value());
-  }
-}
-
-/// All of a store, payload included, as one comparable value.
-std::string describe_all(const snapshot& state) {
-  std::string text;
-  const contents& all = state.state();
-  all.partitions.for_each([&](std::uint64_t, const partition_state& partition) {
-    partition.rows.for_each([&](std::uint64_t id, const row_entry& row) {
-      text += partition.schema->name + "/" + std::to_string(id) + ":";
-      for (const cell& one : row.body->cells) {
-        const field_info& field = partition.schema->fields[one.field];
-        text += field.name + "=";
-        if (one.bytes == 0) continue;
-        const auto bytes = all.segments.find(one.segment)->memory->bytes(one.offset, one.bytes);
-        text.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-      }
-    });
-  });
-  return text;
-}
-
-void check_equal(const snapshot& one, const snapshot& two) {
-  CHECK(one.sequence() == two.sequence());
-  CHECK(one.live_bytes() == two.live_bytes());
-  CHECK(one.inventory() == two.inventory());
-  CHECK(describe_all(one) == describe_all(two));
-  CHECK(one.state().next_row == two.state().next_row);
-  CHECK(one.state().next_segment == two.state().next_segment);
-}
-
-std::map<std::string, std::vector<std::byte>> files_of(crash_disk& storage,
-                                                       const std::vector<finished_section>& all) {
-  std::map<std::string, std::vector<std::byte>> files;
-  for (const finished_section& section : all) {
-    auto bytes = read_file(storage, join(bundle_directory, section.file.path), 1 << 30);
-    REQUIRE(bytes.has_value());
-    files.emplace(section.file.path, std::move(*bytes));
-  }
-  return files;
-}
-
-/// A disk with these files and nothing else.
-result<snapshot> read_files(const std::map<std::string, std::vector<std::byte>>& files) {
-  crash_disk storage;
-  for (const char* folder : {"/bundle", "/bundle/data_plane", "/bundle/data_plane/segments"})
-    REQUIRE(storage.make_directory(folder).has_value());
-  for (const auto& [path, bytes] : files) {
-    auto made = storage.create(join(bundle_directory, path));
-    REQUIRE(made.has_value());
-    REQUIRE((*made)->append(bytes).has_value());
-  }
-  return read_snapshot(storage, bundle_directory, epoch);
-}
 
 /// What the plain LZ4 tool makes of a file.
 std::size_t plain_lz4_bytes(const std::vector<std::byte>& file) {
@@ -280,62 +164,5 @@ TEST_SUITE("dataplane/snapshot_file") {
     REQUIRE_FALSE(other.has_value());
     CHECK(other.error().code == errc::corrupt);
     CHECK(other.error().text == "data_plane/index.fb: is of cut 3.1.7, the bundle of 3.1.8");
-  }
-
-  TEST_CASE("every flipped bit is refused, with the file's name") {
-    store plane({.segment_bytes = 600});
-    fill(plane, 2, 6);
-    crash_disk storage;
-    const auto sections = write_to(storage, plane.capture());
-    REQUIRE(sections.size() >= 3);
-    for (const finished_section& section : sections)
-      for (std::size_t byte = 0; byte < section.file.bytes; ++byte)
-        for (unsigned bit = 0; bit < 8; ++bit) {
-          storage.damage(join(bundle_directory, section.file.path), byte, bit);
-          const auto read = read_snapshot(storage, bundle_directory, epoch);
-          storage.damage(join(bundle_directory, section.file.path), byte, bit);
-          if (!read.has_value() && read.error().code == errc::corrupt &&
-              read.error().text.find(section.file.path) != std::string::npos)
-            continue;
-          CAPTURE(section.file.path);
-          CAPTURE(byte);
-          FAIL_CHECK("a flipped bit was not seen: " << (read ? std::string("accepted")
-                                                             : to_string(read.error())));
-        }
-    CHECK(read_snapshot(storage, bundle_directory, epoch).has_value());
-  }
-
-  TEST_CASE("every prefix, every extension and every missing file is refused") {
-    store plane({.segment_bytes = 600});
-    fill(plane, 2, 6);
-    crash_disk storage;
-    const auto files = files_of(storage, write_to(storage, plane.capture()));
-    CHECK(read_files(files).has_value());
-    for (const auto& [path, bytes] : files) {
-      auto changed = files;
-      std::vector<std::byte>& cut = changed.at(path);
-      cut.push_back(std::byte{0});
-      CHECK_FALSE(read_files(changed).has_value());
-      cut.pop_back();
-      while (!cut.empty()) {
-        cut.pop_back();
-        const auto read = read_files(changed);
-        if (!read.has_value() && read.error().code == errc::corrupt) continue;
-        CAPTURE(path);
-        CAPTURE(cut.size());
-        FAIL_CHECK("a truncated file was accepted");
-      }
-      changed.erase(path);
-      CHECK(read_files(changed).error().code == errc::not_found);
-    }
-  }
-
-  TEST_CASE("two segments that changed places are refused") {
-    store plane({.segment_bytes = 600});
-    fill(plane, 2, 6);
-    crash_disk storage;
-    auto files = files_of(storage, write_to(storage, plane.capture()));
-    std::swap(files.at(segment_path(1)), files.at(segment_path(2)));
-    CHECK(read_files(files).error().code == errc::corrupt);
   }
 }

@@ -84,6 +84,7 @@ public:
 
   result<void> sync() override {
     auto begun = owner_->begin_call(path_, true);
+    if (owner_->ignored_sync_ && owner_->ignored_sync_(path_)) return begun;
     using standing = crash_disk::standing;
     auto& node = owner_->nodes_.at(inode_);
     for (auto& change : node.content_changes)
@@ -332,41 +333,44 @@ result<std::unique_ptr<dataplane::file_lock>> crash_disk::lock(const std::string
 
 // ---------------------------------------------------------------------------- power loss
 
+/// The first possibility is that nothing volatile arrived, the last that everything did.
 std::vector<std::vector<std::byte>> crash_disk::possible_contents(const node& from) {
   std::vector<std::vector<std::byte>> contents;
   const auto remember = [&](std::vector<std::byte> content) {
     if (std::ranges::find(contents, content) == contents.end())
       contents.push_back(std::move(content));
   };
-  // How many of the volatile writes arrived; the one after them, perhaps, in part.
   const auto& changes = from.content_changes;
-  for (std::size_t arrived = 0; arrived <= changes.size(); ++arrived) {
+  const auto with = [&](auto arrived) {
     auto content = from.base_content;
     for (std::size_t at = 0; at < changes.size(); ++at)
-      if (at < arrived || changes[at].state == standing::durable)
+      if (arrived(at) || changes[at].state == standing::durable)
         apply(content, changes[at].offset, changes[at].bytes);
+    return content;
+  };
+  // How many of the volatile writes arrived; the one after them, perhaps, in part.
+  for (std::size_t count = 0; count < changes.size(); ++count) {
+    const auto content = with([&](std::size_t at) { return at < count; });
     remember(content);
-    if (arrived == changes.size() || changes[arrived].state == standing::durable) continue;
-    const auto& torn = changes[arrived];
+    const auto& torn = changes[count];
+    if (torn.state == standing::durable) continue;
+    const std::size_t length =
+        std::max<std::size_t>(content.size(), torn.offset + torn.bytes.size());
     const std::size_t half =
         torn.bytes.size() > sector_bytes ? sector_bytes : torn.bytes.size() / 2;
     auto prefix = content;
     apply(prefix, torn.offset, std::span(torn.bytes).first(half));
     remember(prefix);
-    auto stretched = prefix;
-    stretched.resize(std::max<std::size_t>(stretched.size(), torn.offset + torn.bytes.size()));
-    remember(std::move(stretched));
-    content.resize(std::max<std::size_t>(content.size(), torn.offset + torn.bytes.size()));
-    remember(std::move(content));
+    prefix.resize(length);
+    remember(std::move(prefix));
+    auto zeros = content;
+    zeros.resize(length);
+    remember(std::move(zeros));
   }
   // Later writes may overtake one.
-  for (std::size_t missing = 0; missing < changes.size(); ++missing) {
-    auto content = from.base_content;
-    for (std::size_t at = 0; at < changes.size(); ++at)
-      if (at != missing || changes[at].state == standing::durable)
-        apply(content, changes[at].offset, changes[at].bytes);
-    remember(std::move(content));
-  }
+  for (std::size_t missing = 0; missing < changes.size(); ++missing)
+    remember(with([&](std::size_t at) { return at != missing; }));
+  remember(with([](std::size_t) { return true; }));
   return contents;
 }
 
@@ -375,7 +379,7 @@ std::uint64_t crash_disk::possibilities(const node& from) {
   const auto open = std::ranges::count_if(from.name_changes, [](const name_change& change) {
     return change.state != standing::durable;
   });
-  ensure(open < 32, "a directory of a crash test has few volatile changes");
+  ensure(open < 63, "a directory of a crash test has few volatile changes");
   return std::uint64_t{1} << open;
 }
 
@@ -425,19 +429,21 @@ crash_disk::for_each_crash_state(std::uint64_t states_max, std::uint64_t seed,
   std::uint64_t states = 1;
   for (const inode_number inode : reachable()) {
     radix.emplace_back(inode, possibilities(nodes_.at(inode)));
-    states *= radix.back().second;
-    ensure(states < std::uint64_t{1} << 32, "a crash test has few volatile changes");
+    if (__builtin_mul_overflow(states, radix.back().second, &states))
+      states = std::numeric_limits<std::uint64_t>::max();
   }
   const bool all = states <= states_max;
-  for (std::uint64_t turn = 0; turn < (all ? states : states_max); ++turn) {
-    // The first and the last are the extremes: nothing arrived, everything did.
-    std::uint64_t index = all || turn == 0 ? turn : next_number(seed) % states;
-    if (!all && turn + 1 == states_max) index = states - 1;
+  const std::uint64_t turns = all ? states : states_max;
+  for (std::uint64_t turn = 0; turn < turns; ++turn) {
     crash_disk state;
     state.next_inode_ = next_inode_;
+    std::uint64_t index = turn;
     for (const auto& [inode, count] : radix) {
-      state.nodes_[inode] = chosen(nodes_.at(inode), index % count);
+      std::uint64_t choice = index % count;
       index /= count;
+      // Chosen at random, but for the extremes: nothing arrived, everything did.
+      if (!all) choice = turn == 0 ? 0 : turn + 1 == turns ? count - 1 : next_number(seed) % count;
+      state.nodes_[inode] = chosen(nodes_.at(inode), choice);
     }
     visit(state);
   }

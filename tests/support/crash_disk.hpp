@@ -61,8 +61,9 @@ public:
   // ------------------------------------------------------------------ faults
   void plan(planned_fault fault) { fault_ = fault; }
   [[nodiscard]] std::uint64_t calls() const { return calls_; }
-  /// Directory syncs of paths for which this holds return success and do nothing.
-  void ignore_directory_syncs(std::function<bool(const std::string&)> ignored) {
+  /// Syncs of files and directories for which this holds return success and do nothing: what a
+  /// protocol does that leaves them out.
+  void ignore_syncs(std::function<bool(const std::string&)> ignored) {
     ignored_sync_ = std::move(ignored);
   }
   /// Hard links are `unsupported`, as on a file system without them.

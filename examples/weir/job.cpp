@@ -1,0 +1,338 @@
+#include "examples/weir/job.hpp"
+
+#include "actors/environment/environment_state.hpp"
+
+#include <algorithm>
+#include <array>
+#include <thread>
+#include <utility>
+
+namespace weir {
+
+namespace {
+
+constexpr std::uint64_t dataset_bytes_max = 64ULL << 30;
+constexpr std::uint64_t model_file_bytes_max = 64ULL << 30;
+
+std::string_view sampler_name(sampler_kind kind) {
+  switch (kind) {
+  case sampler_kind::in_order:
+    return "in_order";
+  case sampler_kind::weight_fifo:
+    return "weight_fifo";
+  case sampler_kind::ready_first:
+    return "ready_first";
+  case sampler_kind::windowed:
+    return "windowed";
+  case sampler_kind::custom:
+    return "custom";
+  }
+  return "in_order";
+}
+
+std::string_view device_name(device_kind kind) {
+  switch (kind) {
+  case device_kind::automatic:
+    return "auto";
+  case device_kind::cpu:
+    return "cpu";
+  case device_kind::cuda:
+    return "cuda";
+  }
+  return "auto";
+}
+
+result<std::shared_ptr<const dataset>> read_dataset(dataplane::disk& storage,
+                                                    const run_config& config) {
+  const auto& source = config.data.train;
+  if (!source.path)
+    return failure(errc::invalid_argument,
+                   "data.train.path: is not set; name a JSON Lines file of problems");
+  const auto bytes = dataplane::read_file(storage, *source.path, dataset_bytes_max);
+  if (!bytes)
+    return failure(bytes.error().code, "data.train.path: " + bytes.error().text);
+  std::string content(reinterpret_cast<const char*>(bytes->data()), bytes->size());
+  dataset_options options;
+  options.input_key = source.input_key;
+  options.output_key = source.output_key;
+  auto records = dataset::parse(*source.path, std::move(content), options);
+  if (!records)
+    return failure(std::move(records.error()));
+  return std::make_shared<const dataset>(std::move(*records));
+}
+
+/// Stop strings as tokens: with the byte tokenizer those of one byte.
+result<std::vector<std::uint32_t>> stop_tokens_of(const run_config& config,
+                                                  const kernels::tokenizer& text) {
+  std::vector<std::uint32_t> tokens(1, text.end());
+  for (const std::string& stop : config.policy.generation.stop) {
+    const auto encoded = text.encode(stop);
+    if (encoded.size() != 1)
+      return failure(errc::invalid_argument,
+                     "policy.generation.stop: \"" + stop + "\" is " +
+                         std::to_string(encoded.size()) +
+                         " tokens; a stop string must be one token of policy.tokenizer");
+    tokens.push_back(encoded.front());
+  }
+  return tokens;
+}
+
+/// Prompts that leave no room for their completion are found here, not in the middle of an epoch.
+result<void> check_lengths(const job& work) {
+  const std::uint64_t context = work.model.context;
+  const std::uint64_t completion = work.config.policy.generation.max_new_tokens;
+  for (std::uint64_t i = 0; i < work.records->size(); ++i) {
+    const std::string prompt =
+        render_prompt(work.config.data.prompt_template, work.records->at(i).prompt);
+    const std::uint64_t tokens = work.text->encode(prompt).size();
+    if (tokens > 0 && tokens + completion <= context)
+      continue;
+    return failure(errc::invalid_argument,
+                   work.records->place_of(i) + ": the prompt has " + std::to_string(tokens) +
+                       " tokens; with policy.generation.max_new_tokens (" +
+                       std::to_string(completion) + ") it does not fit into the context of " +
+                       std::to_string(context) +
+                       " (policy.architecture.context): shorten it, or raise the context");
+  }
+  return {};
+}
+
+std::vector<warmup_example> warmup_examples(const job& work) {
+  std::vector<warmup_example> examples;
+  if (work.config.policy.warmup.max_steps == 0)
+    return examples;
+  for (std::uint64_t i = 0; i < work.records->size(); ++i) {
+    const dataset_record record = work.records->at(i);
+    warmup_example example;
+    example.prompt = record.prompt;
+    example.answer = record.answer;
+    example.prompt_tokens =
+        work.text->encode(render_prompt(work.config.data.prompt_template, record.prompt));
+    example.answer_tokens = work.text->encode(final_answer(record.answer));
+    example.answer_tokens.push_back(work.text->end());
+    const std::size_t tokens = example.prompt_tokens.size() + example.answer_tokens.size();
+    if (tokens <= work.model.context)
+      examples.push_back(std::move(example));
+  }
+  return examples;
+}
+
+kernels::optimizer_options optimizer_of(const policy_config& policy) {
+  kernels::optimizer_options options;
+  options.lr = policy.optimizer.lr;
+  options.beta1 = policy.optimizer.beta1;
+  options.beta2 = policy.optimizer.beta2;
+  options.eps = policy.optimizer.eps;
+  options.weight_decay = policy.optimizer.weight_decay;
+  options.max_grad_norm = policy.max_grad_norm;
+  return options;
+}
+
+llama_learner_options learner_options(const job& work) {
+  const run_config& config = work.config;
+  llama_learner_options options;
+  options.model = work.model;
+  options.special_tokens = {work.text->begin(), work.text->end(), work.text->padding()};
+  options.compute.threads = std::max(1U, std::thread::hardware_concurrency());
+  options.compute.niceness = 10;
+  options.loss.ratio_clip_min = config.loss_fn.ratio_clip_min;
+  options.loss.ratio_clip_max = config.loss_fn.ratio_clip_max;
+  options.loss.ratio_clip_c = config.loss_fn.ratio_clip_c;
+  options.loss.use_importance_sampling_correction =
+      config.loss_fn.use_importance_sampling_correction;
+  options.loss.importance_sampling_max = config.loss_fn.importance_sampling_max;
+  options.loss.reference_policy_kl_penalty = config.loss_fn.reference_policy_kl_penalty;
+  options.loss.token_level_loss = config.loss_fn.token_level_loss;
+  options.loss.seq_logprob_error_threshold = config.loss_fn.seq_logprob_error_threshold;
+  options.advantages.normalize_rewards = config.grpo.normalize_rewards;
+  options.advantages.use_leave_one_out_baseline = config.grpo.use_leave_one_out_baseline;
+  options.advantages.advantage_clip_low = config.grpo.advantage_clip_low;
+  options.advantages.advantage_clip_high = config.grpo.advantage_clip_high;
+  options.optimizer = optimizer_of(config.policy);
+  options.save_optimizer = config.checkpointing.save_optimizer;
+  options.examples = warmup_examples(work);
+  options.seed = config.grpo.seed;
+  options.warmup_batch = config.policy.warmup.batch_size;
+  options.warmup_optimizer = options.optimizer;
+  options.warmup_optimizer.lr = config.policy.warmup.lr.value_or(options.optimizer.lr);
+  options.sampling = work.sampling;
+  options.stop_tokens = work.stop_tokens;
+  options.max_new_tokens = static_cast<std::uint32_t>(config.policy.generation.max_new_tokens);
+  return options;
+}
+
+/// The shape of the model: the configuration's, or that of the model that is loaded.
+result<kernels::model_config> model_of(dataplane::disk& storage, const run_config& config,
+                                       std::uint32_t vocabulary) {
+  kernels::model_config model;
+  if (!config.policy.model) {
+    const architecture_config& shape = config.policy.architecture;
+    model.vocabulary = vocabulary;
+    model.hidden = static_cast<std::uint32_t>(shape.hidden);
+    model.layers = static_cast<std::uint32_t>(shape.layers);
+    model.heads = static_cast<std::uint32_t>(shape.heads);
+    model.kv_heads = static_cast<std::uint32_t>(shape.kv_heads);
+    model.head_size = static_cast<std::uint32_t>(shape.hidden / std::max<std::uint64_t>(shape.heads, 1));
+    model.ffn = static_cast<std::uint32_t>(shape.ffn);
+    model.context = static_cast<std::uint32_t>(shape.context);
+    return model;
+  }
+  const std::string path = dataplane::join(*config.policy.model, "config.json");
+  const auto bytes = dataplane::read_file(storage, path, model_file_bytes_max);
+  if (!bytes)
+    return failure(bytes.error().code, "policy.model: " + bytes.error().text);
+  auto read = kernels::parse_config(
+      std::string_view(reinterpret_cast<const char*>(bytes->data()), bytes->size()));
+  if (!read)
+    return failure(read.error().code, path + ": " + read.error().text);
+  if (read->vocabulary < vocabulary)
+    return failure(errc::invalid_argument,
+                   path + ": a vocabulary of " + std::to_string(read->vocabulary) +
+                       " is less than the " + std::to_string(vocabulary) +
+                       " tokens of policy.tokenizer: use the model's own tokenizer");
+  return *read;
+}
+
+result<kernels::float_buffer> read_model(dataplane::disk& storage, const std::string& directory,
+                                         const kernels::model_config& model) {
+  const auto names = storage.list(directory);
+  if (!names)
+    return failure(names.error().code, "policy.model: " + names.error().text);
+  std::vector<std::vector<std::byte>> shards;
+  for (const dataplane::directory_entry& entry : *names) {
+    if (!entry.name.ends_with(".safetensors"))
+      continue;
+    auto bytes = dataplane::read_file(storage, dataplane::join(directory, entry.name),
+                                      model_file_bytes_max);
+    if (!bytes)
+      return failure(bytes.error().code, "policy.model: " + bytes.error().text);
+    shards.push_back(std::move(*bytes));
+  }
+  if (shards.empty())
+    return failure(errc::not_found, "policy.model: " + directory + " has no .safetensors file");
+  const std::vector<std::span<const std::byte>> views(shards.begin(), shards.end());
+  auto weights = kernels::read_weights(model, views);
+  if (!weights)
+    return failure(weights.error().code, "policy.model: " + directory + ": " + weights.error().text);
+  return weights;
+}
+
+result<std::shared_ptr<const sampler_policy>> policy_of(const run_config& config) {
+  sampler_options options;
+  options.name = sampler_name(config.async_rl.sampler.name);
+  options.max_lookahead_versions =
+      static_cast<std::int64_t>(config.async_rl.sampler.max_lookahead_versions);
+  options.max_staleness_versions =
+      static_cast<std::int64_t>(config.async_rl.sampler.max_staleness_versions);
+  options.sample_freshest_first = config.async_rl.sampler.sample_freshest_first;
+  return make_sampler_policy(options);
+}
+
+} // namespace
+
+std::chrono::nanoseconds seconds(double count) {
+  return std::chrono::nanoseconds(static_cast<std::int64_t>(count * 1e9));
+}
+
+std::string render_prompt(const std::string& pattern, std::string_view input) {
+  constexpr std::string_view slot = "{input}";
+  std::string text = pattern;
+  const std::size_t place = text.find(slot);
+  if (place == std::string::npos)
+    return text;
+  return text.replace(place, slot.size(), input);
+}
+
+result<job> prepare_job(dataplane::disk& storage, const run_config& config) {
+  job work;
+  work.config = config;
+  work.text = std::make_shared<const kernels::byte_tokenizer>();
+  auto model = model_of(storage, config, work.text->vocabulary());
+  if (!model)
+    return failure(std::move(model.error()));
+  work.model = *model;
+  if (auto fine = kernels::validate(work.model); !fine)
+    return failure(fine.error().code, "policy.architecture: " + fine.error().text);
+  auto records = read_dataset(storage, config);
+  if (!records)
+    return failure(std::move(records.error()));
+  work.records = std::move(*records);
+  if (auto fine = check_lengths(work); !fine)
+    return failure(std::move(fine.error()));
+  auto policy = policy_of(config);
+  if (!policy)
+    return failure(std::move(policy.error()));
+  work.policy = std::move(*policy);
+  auto stops = stop_tokens_of(config, *work.text);
+  if (!stops)
+    return failure(std::move(stops.error()));
+  work.stop_tokens = std::move(*stops);
+  work.sampling.temperature = static_cast<float>(config.policy.generation.temperature);
+  work.sampling.top_k = static_cast<std::uint32_t>(config.policy.generation.top_k.value_or(0));
+  work.sampling.top_p = static_cast<float>(config.policy.generation.top_p);
+  work.sampling.min_p = static_cast<float>(config.policy.generation.min_p);
+  auto device = kernels::choose_device(device_name(config.policy.generation.device));
+  if (!device)
+    return failure(std::move(device.error()));
+  work.device = std::move(*device);
+  auto learner = llama_learner::create(learner_options(work), work.text);
+  if (!learner)
+    return failure(std::move(learner.error()));
+  work.learner = std::move(*learner);
+  if (!config.policy.model) {
+    work.first_policy = work.learner->fresh();
+    return work;
+  }
+  auto weights = read_model(storage, *config.policy.model, work.model);
+  if (!weights)
+    return failure(std::move(weights.error()));
+  work.first_policy = work.learner->begin(std::move(*weights));
+  return work;
+}
+
+failure_limits failure_limits_of(const run_config& config) {
+  const rollout_failure_config& from = config.async_rl.rollout_failure;
+  failure_limits limits;
+  limits.max_infra_attempts_per_prompt =
+      static_cast<std::uint32_t>(from.max_infra_attempts_per_prompt);
+  limits.max_data_attempts_per_prompt =
+      static_cast<std::uint32_t>(from.max_data_attempts_per_prompt);
+  limits.backoff_base = seconds(from.backoff_base_s);
+  limits.backoff_max = seconds(from.max_backoff_s);
+  limits.max_skipped_prompts = from.max_skipped_prompts;
+  limits.max_consecutive_dropped_prompts = from.max_consecutive_dropped_prompts;
+  limits.min_step_batch_fraction = from.min_step_batch_fraction;
+  return limits;
+}
+
+rollout_options rollout_options_of(const run_config& config) {
+  const rollout_failure_config& from = config.async_rl.rollout_failure;
+  rollout_options options;
+  options.limits.groups_per_step = config.grpo.num_prompts_per_step;
+  options.limits.inflight_max = config.async_rl.max_inflight_prompts;
+  options.limits.stamps = stamps_groups(config.async_rl.sampler.name);
+  options.failures = failure_limits_of(config);
+  options.siblings = static_cast<std::uint32_t>(config.grpo.num_generations_per_prompt);
+  options.max_new_tokens = static_cast<std::uint32_t>(config.policy.generation.max_new_tokens);
+  options.generation_timeout = seconds(from.generation_timeout_s);
+  options.env_timeout = seconds(from.env_timeout_s);
+  options.rollout_timeout = seconds(from.rollout_timeout_s);
+  return options;
+}
+
+text_codec text_codec_of(const job& work) {
+  text_codec codec;
+  const auto text = work.text;
+  const std::string pattern = work.config.data.prompt_template;
+  codec.encode = [text, pattern](std::string_view input) {
+    const auto tokens = text->encode(render_prompt(pattern, input));
+    return std::vector<std::int32_t>(tokens.begin(), tokens.end());
+  };
+  codec.decode = [text](std::span<const std::int32_t> tokens) {
+    const std::vector<std::uint32_t> ids(tokens.begin(), tokens.end());
+    return text->decode(ids).value_or(std::string());
+  };
+  return codec;
+}
+
+} // namespace weir
