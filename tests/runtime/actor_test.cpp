@@ -12,6 +12,8 @@
 namespace weir::test {
 namespace {
 
+using namespace std::chrono_literals;
+
 /// Keeps the log of a world, so that nothing is printed and tests can look.
 class captured_log {
 public:

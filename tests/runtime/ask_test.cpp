@@ -5,6 +5,8 @@
 namespace weir::test {
 namespace {
 
+using namespace std::chrono_literals;
+
 using client_protocol = protocol<call<RequestCheckpoint, CheckpointPublished>>;
 
 /// Sends `count` leased requests in one transaction for each request that it gets.

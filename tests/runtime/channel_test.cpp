@@ -8,6 +8,8 @@
 namespace weir::test {
 namespace {
 
+using namespace std::chrono_literals;
+
 using pointers = channel<std::unique_ptr<int>>;
 
 task<void> read_all(pointers* from, journal* log) {

@@ -9,6 +9,8 @@
 namespace weir::test {
 namespace {
 
+using namespace std::chrono_literals;
+
 static_assert(!std::is_copy_constructible_v<task<int>>);
 static_assert(!std::is_move_constructible_v<task<int>>);
 static_assert(!std::is_move_assignable_v<task<int>>);
@@ -237,7 +239,7 @@ TEST_SUITE("runtime/combinators") {
     static_assert(std::is_same_v<decltype(value), result<int>>);
     log->push_back(value.error().text);
   }
-  task<void> sleep_for(queue_under_test* test, std::chrono::nanoseconds time, journal* log) {
+  task<void> doze(queue_under_test* test, std::chrono::nanoseconds time, journal* log) {
     detail::sleep_awaiter sleep(time);
     co_await sleep;
     log->push_back(std::to_string(test->now / 1ms));
@@ -300,7 +302,7 @@ TEST_SUITE("runtime/combinators") {
     queue_under_test test;
     journal log;
     for (const auto time : {30ms, 10ms, 20ms})
-      test.root.spawn(&sleep_for, &test, std::chrono::nanoseconds(time), &log);
+      test.root.spawn(&doze, &test, std::chrono::nanoseconds(time), &log);
     test.settle();
     for (int i = 0; i < 3; ++i)
       test.advance(10ms);

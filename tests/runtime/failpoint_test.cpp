@@ -6,6 +6,8 @@
 namespace weir::test {
 namespace {
 
+using namespace std::chrono_literals;
+
 /// No point stays armed when a test ends.
 struct disarmed_after {
   ~disarmed_after() { disarm_failpoints(); }

@@ -7,6 +7,8 @@
 namespace weir::test {
 namespace {
 
+using namespace std::chrono_literals;
+
 constexpr epoch_id first{1, 1, 1};
 
 static_assert(!std::is_copy_constructible_v<lease>);

@@ -11,8 +11,6 @@
 
 namespace weir::test {
 
-using namespace std::chrono_literals;
-
 class queue_under_test final : public run_queue_host {
 public:
   queue_under_test() : queue(*this), shield(queue), root(queue), turn_(queue) {

@@ -8,6 +8,8 @@
 namespace weir::test {
 namespace {
 
+using namespace std::chrono_literals;
+
 using producer_protocol = protocol<call<GenerateGroup, GenerationAccepted>>;
 using consumer_protocol = protocol<call<RequestCheckpoint, CheckpointPublished>>;
 

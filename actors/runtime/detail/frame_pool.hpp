@@ -46,7 +46,7 @@ private:
   static constexpr std::size_t class_bytes = 64;
   static constexpr std::size_t classes = 64;
 
-  static block* new_block(std::size_t bytes);
+  static block* make_block(std::size_t bytes);
 
   std::array<block*, classes> free_{};
   std::size_t live_frames_ = 0;
