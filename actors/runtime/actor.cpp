@@ -192,7 +192,8 @@ void actor::serve_request(const detail::address& from, frame& request) {
   };
   const auto place = handlers_.find(origin.type.value);
   if (stopping_) return refuse(errc::unavailable, name() + " is stopping");
-  if (header.life != life())
+  // A note of a thread that is no actor has no sender, and no life that could be over.
+  if (header.sender != nullptr && header.life != life())
     return refuse(errc::conflict, "sent in incarnation " + std::to_string(header.life.value) +
                                       ", this is " + std::to_string(life().value));
   if (place == handlers_.end()) return refuse(errc::unsupported, name() + " does not answer this");

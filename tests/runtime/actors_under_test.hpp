@@ -11,8 +11,6 @@
 
 namespace weir::test {
 
-using namespace std::chrono_literals;
-
 using keeper_protocol = protocol<call<Probe, ProbeAnswered>, call<ReserveBatch, BatchReserved>,
                                  call<StartGroup, GroupStarted>, note<StopGroup>>;
 

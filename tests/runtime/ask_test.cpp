@@ -5,6 +5,8 @@
 namespace weir::test {
 namespace {
 
+using namespace std::chrono_literals;
+
 using client_protocol = protocol<call<RequestCheckpoint, CheckpointPublished>>;
 
 /// Sends `count` leased requests in one transaction for each request that it gets.
@@ -35,6 +37,36 @@ private:
   handle<keeper_protocol> keeper_;
 };
 
+/// Asks for what is never answered.
+class waiter : public actor {
+public:
+  using protocol = weir::protocol<note<StopGroup>>;
+  waiter(context ctx, handle<keeper_protocol> keeper) : actor(std::move(ctx)), keeper_(keeper) {
+    serve(&waiter::on_stop);
+  }
+
+private:
+  task<void> on_stop(message<StopGroup>) {
+    auto never = co_await keeper_.ask(pack(StartGroupT()), within(60s));
+    ensure(!never, "an ask that nobody answers fails");
+  }
+  handle<keeper_protocol> keeper_;
+};
+
+std::string wait_for_stall(graph& system) {
+  std::string stuck;
+  for (int tries = 0; tries < 10'000 && stuck.empty(); ++tries)
+    stuck = system.stalled(0ns);
+  return stuck;
+}
+
+task<result<message<ProbeAnswered>>> tell_then_ask(handle<keeper_protocol> asked) {
+  for (int i = 0; i < 100; ++i)
+    asked.tell(pack(StopGroupT()));
+  auto answer = co_await asked.ask(probe(), within(5s));
+  co_return answer;
+}
+
 } // namespace
 
 TEST_SUITE("runtime/ask") {
@@ -54,6 +86,77 @@ TEST_SUITE("runtime/ask") {
     CHECK(counters.unsettled_leases == 0);
     CHECK(counters.live_coroutines == 0);
     CHECK(system.stop());
+  }
+
+  TEST_CASE("a deadline that passes names who did not answer what, and forgets the request") {
+    world env;
+    graph system(env);
+    const auto asked = system.add<keeper>("keeper");
+    REQUIRE(system.start());
+    const auto answer = system.ask_blocking(asked, pack(StartGroupT()), within(20ms));
+    REQUIRE(!answer);
+    CHECK(answer.error().code == errc::timed_out);
+    CHECK(answer.error().text == "keeper did not answer StartGroup within 20 ms");
+    CHECK(answer.error().origin == "keeper");
+    CHECK(answer.error().subject == "StartGroup");
+    CHECK(system.counters().pending_asks == 0);
+    // The handler still waits; it is cancelled with its actor.
+    CHECK(system.counters().live_coroutines == 2);
+    CHECK(system.describe_tasks("keeper").find("on_start") != std::string::npos);
+  }
+
+  TEST_CASE("a deadline in the past asks nobody") {
+    world env;
+    graph system(env);
+    const auto asked = system.add<keeper>("keeper");
+    REQUIRE(system.start());
+    const auto answer = system.ask_blocking(asked, probe(), within(0ns));
+    REQUIRE(!answer);
+    CHECK(answer.error().code == errc::timed_out);
+  }
+
+  TEST_CASE("a handle of nobody is answered with unavailable") {
+    world env;
+    graph system(env);
+    REQUIRE(system.start());
+    const auto answer = system.ask_blocking(handle<keeper_protocol>(), probe(), within(1s));
+    REQUIRE(!answer);
+    CHECK(answer.error().code == errc::unavailable);
+  }
+
+  TEST_CASE("an actor that does not serve a request of its protocol says so") {
+    using wrong = protocol<call<PeekBatch, BatchPeeked>>;
+    world env;
+    graph system(env);
+    std::ignore = system.add<keeper>("keeper");
+    REQUIRE(system.start());
+    const auto answer =
+        system.ask_blocking(system.find<wrong>("keeper"), pack(PeekBatchT()), within(1s));
+    REQUIRE(!answer);
+    CHECK(to_string(answer.error()) ==
+          "unsupported: keeper does not answer this (asked of keeper: PeekBatch)");
+  }
+
+  TEST_CASE("whoever waits for an actor that is stopped is told") {
+    world env;
+    graph system(env);
+    const auto keeper_handle = system.add<keeper>("keeper");
+    const auto client_handle = system.add<waiter>("waiter", keeper_handle);
+    REQUIRE(system.start());
+    client_handle.tell(pack(StopGroupT()));
+    const auto stuck = wait_for_stall(system);
+    CHECK(stuck.find("waiter waits for keeper: StartGroup since") != std::string::npos);
+    CHECK(system.stop());
+  }
+
+  TEST_CASE("notes arrive in order before a later request of the same sender") {
+    world env;
+    graph system(env);
+    const auto asked = system.add<keeper>("keeper");
+    REQUIRE(system.start());
+    const auto answer = system.run_blocking(&tell_then_ask, asked);
+    REQUIRE(answer);
+    CHECK((*answer)->busy_with()->str() == "0 applied, 100 notes");
   }
 }
 

@@ -3,7 +3,7 @@
 namespace weir::detail {
 
 ask_waiter::~ask_waiter() {
-  if (table_ != nullptr) table_->detach(slot_);
+  if (table_ != nullptr) table_->abandon(slot_);
 }
 
 std::string ask_waiter::described() const {
@@ -41,7 +41,7 @@ void ask_waiter::settle(answer given) noexcept {
 }
 
 void ask_waiter::expired() noexcept {
-  table_->detach(slot_);
+  table_->abandon(slot_);
   settle({nullptr, std::make_shared<const error>(
                        error{errc::timed_out, described() + " within " + to_string(limit_)})});
 }
@@ -86,7 +86,7 @@ void ask_table::send(const ask_waiter& waiter, std::uint32_t index) {
   post(waiter.to_, self_, std::move(sent));
 }
 
-void ask_table::detach(std::uint32_t index) noexcept {
+void ask_table::abandon(std::uint32_t index) noexcept {
   slot& left = slots_[index];
   left.waiter = nullptr;
   if (!left.hold.present()) close(index);

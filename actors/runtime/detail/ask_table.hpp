@@ -93,7 +93,7 @@ private:
   [[nodiscard]] std::uint32_t open(ask_waiter& waiter);
   void send(const ask_waiter& waiter, std::uint32_t index);
   /// The asker does not wait any more; under a lease the slot stays until the answer.
-  void detach(std::uint32_t index) noexcept;
+  void abandon(std::uint32_t index) noexcept;
   void close(std::uint32_t index) noexcept;
 
   run_queue& queue_;

@@ -19,6 +19,10 @@
 
 namespace weir::detail {
 
+bool frame_pool::recycles() noexcept {
+  return WEIR_RECYCLE_FRAMES == 1;
+}
+
 frame_pool::~frame_pool() {
   ensure(live_frames_ == 0, "no coroutine outlives its actor");
   for (block* head : free_) {
@@ -27,7 +31,7 @@ frame_pool::~frame_pool() {
   }
 }
 
-frame_pool::block* frame_pool::new_block(std::size_t bytes) {
+frame_pool::block* frame_pool::make_block(std::size_t bytes) {
   void* memory = std::malloc(header_bytes + bytes);
   ensure(memory != nullptr, "there is memory for a coroutine frame");
   return new (memory) block{nullptr, classes, nullptr, 0};
@@ -40,7 +44,7 @@ void* frame_pool::allocate(std::size_t bytes) {
   if (size_class < classes && free_[size_class] != nullptr) {
     taken = std::exchange(free_[size_class], free_[size_class]->next_free);
   } else {
-    taken = new_block(size_class * class_bytes);
+    taken = make_block(size_class * class_bytes);
     taken->home = this;
     taken->size_class = size_class;
     ++heap_allocations_;
@@ -50,7 +54,7 @@ void* frame_pool::allocate(std::size_t bytes) {
 
 void* allocate_frame(std::size_t bytes) {
   if (run_queue* queue = run_queue::current()) return queue->frames().allocate(bytes);
-  return reinterpret_cast<std::byte*>(frame_pool::new_block(bytes)) + frame_pool::header_bytes;
+  return reinterpret_cast<std::byte*>(frame_pool::make_block(bytes)) + frame_pool::header_bytes;
 }
 
 void free_frame(void* frame) noexcept {

@@ -26,6 +26,8 @@ public:
   ~frame_pool();
 
   [[nodiscard]] void* allocate(std::size_t bytes);
+  /// False where a sanitizer must see every use after free.
+  [[nodiscard]] static bool recycles() noexcept;
   [[nodiscard]] std::size_t live_frames() const noexcept { return live_frames_; }
   /// Blocks that came from the heap because no free one of the class was there.
   [[nodiscard]] std::uint64_t heap_allocations() const noexcept { return heap_allocations_; }
@@ -44,7 +46,7 @@ private:
   static constexpr std::size_t class_bytes = 64;
   static constexpr std::size_t classes = 64;
 
-  static block* new_block(std::size_t bytes);
+  static block* make_block(std::size_t bytes);
 
   std::array<block*, classes> free_{};
   std::size_t live_frames_ = 0;

@@ -20,8 +20,8 @@ struct request_origin {
   lease_stamp lease;
 };
 
-/// Sends the one answer to a request. Destroyed without it (its coroutine was cancelled), it answers
-/// errc::cancelled, so that nobody waits for ever.
+/// Sends the one answer to a request. Destroyed without it (its coroutine was cancelled), it
+/// answers errc::cancelled, so that nobody waits for ever.
 class reply_guard {
 public:
   reply_guard(actor& answering, request_origin origin) noexcept

@@ -11,14 +11,14 @@ reply_memory::verdict reply_memory::admit(const lease_stamp& stamp, asker from, 
     memory = origin_memory();
     memory.instance = stamp.instance;
   }
-  const auto [place, is_new] = memory.entries.try_emplace(key(stamp.transaction, stamp.step));
+  const auto [place, is_first] = memory.entries.try_emplace(key(stamp.transaction, stamp.step));
   entry& known = place->second;
   if (known.done) {
     again = known.given;
     return verdict::answered;
   }
   known.waiting.push_back(std::move(from));
-  return is_new ? verdict::first : verdict::pending;
+  return is_first ? verdict::first : verdict::pending;
 }
 
 std::vector<reply_memory::asker> reply_memory::settle(const lease_stamp& stamp, answer given) {

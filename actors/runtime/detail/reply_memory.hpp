@@ -1,8 +1,8 @@
 /// What an owner remembers of leased requests, so that a repeated one is answered again and never
 /// applied again.
 ///
-/// A request is known by (origin, instance, transaction, step). A newer instance of an origin fences
-/// the older ones: what they still send is refused. Abort of an epoch raises no fence.
+/// A request is known by (origin, instance, transaction, step). A newer instance of an origin
+/// fences the older ones: what they still send is refused. Abort of an epoch raises no fence.
 #pragma once
 
 #include "actors/runtime/detail/address.hpp"

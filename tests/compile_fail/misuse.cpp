@@ -1,0 +1,124 @@
+/// Misuse that must not compile. WEIR_CASE picks one wrong use; without it only the right twins are
+/// left, and they compile: so a case cannot fail for another reason than its own.
+#include "actors/runtime/actor.hpp"
+
+#include <utility>
+#include <vector>
+
+#ifndef WEIR_CASE
+#  define WEIR_CASE 0
+#endif
+
+namespace weir {
+namespace {
+
+using replay_like = protocol<call<ReserveBatch, BatchReserved>, call<Probe, ProbeAnswered>>;
+
+task<int> number() {
+  co_return 1;
+}
+[[maybe_unused]] int plain_number() {
+  return 1;
+}
+
+class example : public actor {
+public:
+  using protocol = replay_like;
+  explicit example(context ctx, handle<replay_like> peer) : actor(std::move(ctx)), peer_(peer) {
+#if WEIR_CASE == 7
+    serve(&example::on_reserve_without_lease);
+#endif
+    serve(&example::on_reserve);
+  }
+
+private:
+  task<result<message<BatchReserved>>> on_reserve(lease_ref, message<ReserveBatch> request) {
+    auto held = co_await mutations().enter();
+#if WEIR_CASE == 1
+    auto answer = co_await peer_.ask(request, within(std::chrono::seconds(1)));
+#else
+    auto answer = co_await peer_.ask(held, request, within(std::chrono::seconds(1)));
+#endif
+    co_return answer;
+  }
+
+  task<result<message<BatchReserved>>> on_reserve_without_lease(message<ReserveBatch>) {
+    co_return failure(errc::unsupported, "an example");
+  }
+
+  task<void> copy_lease() {
+    auto held = co_await mutations().enter();
+#if WEIR_CASE == 2
+    auto second = held;
+#else
+    auto second = std::move(held);
+#endif
+    second.release();
+  }
+
+  task<int> store_task() {
+#if WEIR_CASE == 3
+    auto stored = number();
+    const int value = co_await std::move(stored);
+#elif WEIR_CASE == 4
+    std::vector<task<int>> stored;
+    stored.push_back(number());
+    const int value = 1;
+#else
+    const int value = co_await number();
+#endif
+    co_return value;
+  }
+
+  task<void> ask_outside() {
+#if WEIR_CASE == 5
+    auto answer = co_await peer_.ask(pack(ListUnfinishedT()), within(std::chrono::seconds(1)));
+#else
+    auto answer = co_await peer_.ask(pack(ProbeT()), within(std::chrono::seconds(1)));
+#endif
+    if (!answer) fail(answer.error());
+  }
+
+  task<void> ignore_result() {
+#if WEIR_CASE == 6
+    co_await peer_.ask(pack(ProbeT()), within(std::chrono::seconds(1)));
+#else
+    std::ignore = co_await peer_.ask(pack(ProbeT()), within(std::chrono::seconds(1)));
+#endif
+  }
+
+  static void ignore_plain_result(payload_ptr content) {
+#if WEIR_CASE == 9
+    view_as<Probe>(std::move(content));
+#else
+    std::ignore = view_as<Probe>(std::move(content));
+#endif
+  }
+
+  void spawn_plain() {
+#if WEIR_CASE == 8
+    children().spawn(&plain_number);
+#else
+    children().spawn(&example::ignore_result, this);
+#endif
+  }
+
+  task<void> run() override {
+    spawn_plain();
+    ignore_plain_result(pack(ProbeT()).content());
+    co_await copy_lease();
+    co_await ask_outside();
+    std::ignore = co_await store_task();
+  }
+
+  handle<replay_like> peer_;
+};
+
+} // namespace
+
+/// Uses the class, so that nothing of it is left out.
+std::unique_ptr<actor> make_example(context ctx, handle<replay_like> peer) {
+  return std::make_unique<example>(std::move(ctx), std::move(peer));
+}
+
+} // namespace weir

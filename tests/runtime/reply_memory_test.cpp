@@ -1,0 +1,71 @@
+#include "actors/runtime/detail/reply_memory.hpp"
+#include "messages/limits.hpp"
+
+#include <doctest/doctest.h>
+
+namespace weir::test {
+namespace {
+
+using detail::reply_memory;
+using verdict = reply_memory::verdict;
+
+lease_stamp stamp(std::uint64_t instance, std::uint64_t transaction, std::uint32_t step) {
+  lease_stamp made;
+  made.origin = std::make_shared<const std::string>("rollout");
+  made.instance = instance;
+  made.transaction = transaction;
+  made.step = step;
+  return made;
+}
+
+detail::answer refusal(const char* text) {
+  return {nullptr, std::make_shared<const error>(error{errc::conflict, text})};
+}
+
+} // namespace
+
+TEST_SUITE("runtime/reply_memory") {
+  TEST_CASE("a repeated request is never first again: it waits, then gets the same answer") {
+    reply_memory memory;
+    detail::answer again;
+    CHECK(memory.admit(stamp(1, 5, 0), {{}, 10}, again) == verdict::first);
+    CHECK(memory.admit(stamp(1, 5, 0), {{}, 11}, again) == verdict::pending);
+    CHECK(memory.admit(stamp(1, 5, 1), {{}, 12}, again) == verdict::first);
+    const auto told = memory.settle(stamp(1, 5, 0), refusal("full"));
+    REQUIRE(told.size() == 2);
+    CHECK(told[0].request_id == 10);
+    CHECK(told[1].request_id == 11);
+    CHECK(memory.admit(stamp(1, 5, 0), {{}, 13}, again) == verdict::answered);
+    CHECK(again.reason->text == "full");
+  }
+
+  TEST_CASE("a newer instance fences the older ones") {
+    reply_memory memory;
+    detail::answer again;
+    CHECK(memory.admit(stamp(1, 5, 0), {{}, 10}, again) == verdict::first);
+    CHECK(memory.admit(stamp(2, 5, 0), {{}, 11}, again) == verdict::first);
+    CHECK(memory.admit(stamp(1, 6, 0), {{}, 12}, again) == verdict::fenced);
+    CHECK(memory.settle(stamp(1, 5, 0), refusal("late")).empty());
+  }
+
+  TEST_CASE("a request whose handler was cancelled may be applied by a repetition") {
+    reply_memory memory;
+    detail::answer again;
+    CHECK(memory.admit(stamp(1, 5, 0), {{}, 10}, again) == verdict::first);
+    CHECK(memory.forget(stamp(1, 5, 0)).size() == 1);
+    CHECK(memory.admit(stamp(1, 5, 0), {{}, 11}, again) == verdict::first);
+  }
+
+  TEST_CASE("memory is bounded: the oldest answers are forgotten") {
+    reply_memory memory;
+    detail::answer again;
+    for (std::uint64_t i = 0; i <= limits::leased_replies_max; ++i) {
+      CHECK(memory.admit(stamp(1, i, 0), {{}, i}, again) == verdict::first);
+      CHECK(memory.settle(stamp(1, i, 0), refusal("x")).size() == 1);
+    }
+    CHECK(memory.admit(stamp(1, 1, 0), {{}, 1}, again) == verdict::answered);
+    CHECK(memory.admit(stamp(1, 0, 0), {{}, 0}, again) == verdict::first);
+  }
+}
+
+} // namespace weir::test
