@@ -1,6 +1,6 @@
-/// Decodes the rows of an index, each against the schema of its partition and the segments that were
-/// loaded: what comes out holds together, or is an error that does not name the row (the caller
-/// does).
+/// Decodes the rows of an index, each against the schema of its partition and the segments that
+/// were loaded: what comes out holds together, or is an error that does not name the row (the
+/// caller does).
 #pragma once
 
 #include "dataplane/contents.hpp"
