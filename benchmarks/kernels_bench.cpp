@@ -318,7 +318,7 @@ row decode_row() {
 int main(int argument_count, char** arguments) {
   openblas_set_num_threads(1);
   std::printf("instruction set: %s\n", std::string(to_string(detected_isa())).c_str());
-  const std::vector<row> rows = {product_row(24), product_row(240),     training_row(1),
-                                 training_row(2), prompt_sharing_row(), decode_row()};
+  const std::vector<row> rows = {product_row(24),     product_row(240),     training_row(),
+                                 training_rate_row(), prompt_sharing_row(), decode_row()};
   return publish(rows, argument_count > 1 ? arguments[1] : "build/benchmarks/kernels.json");
 }
