@@ -1,5 +1,7 @@
 #include "benchmarks/report.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -7,7 +9,6 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-#include <thread>
 #include <utility>
 
 namespace weir::benchmarks {
@@ -34,7 +35,7 @@ std::string machine() {
     }
   }
   name += " x ";
-  return name + std::to_string(std::thread::hardware_concurrency());
+  return name + std::to_string(sysconf(_SC_NPROCESSORS_ONLN));
 }
 
 /// The commit of the working directory; "unknown" outside a repository.
