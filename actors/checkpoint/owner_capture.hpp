@@ -59,6 +59,8 @@ public:
   [[nodiscard]] result<void> publishable(epoch_id epoch) const;
 
   [[nodiscard]] epoch_id newest_epoch() const { return newest_; }
+  /// Newest epoch of any lease that was applied.
+  [[nodiscard]] epoch_id newest_lease() const { return ahead_; }
   [[nodiscard]] std::optional<epoch_id> kept() const;
   /// Mutations since the newest published capture.
   [[nodiscard]] std::uint64_t mutations() const { return mutations_ - published_; }
@@ -71,7 +73,7 @@ private:
   };
 
   epoch_id newest_ = {};
-  /// Newest epoch of a lease that came before the Cut of its epoch.
+  /// Newest epoch of any lease: at or beyond a Cut, it came before that Cut did.
   epoch_id ahead_ = {};
   std::uint64_t mutations_ = 0;
   std::uint64_t published_ = 0;
