@@ -52,7 +52,8 @@ public:
   capture_facts cut(epoch_id epoch);
   /// Drops the capture of this epoch and everything older. Returns whether one was dropped.
   bool abort(epoch_id epoch);
-  /// The bundle is published: mutations count from this capture on. Returns whether it was kept.
+  /// The bundle is published: mutations count from this capture on, and it is dropped. False when
+  /// it was not kept, or was tainted after it was written, which is a fault of an origin's gate.
   bool release(epoch_id epoch);
 
   /// `conflict` unless the capture of exactly this epoch is kept and untainted.
@@ -106,7 +107,7 @@ public:
 
   bool release(epoch_id epoch) {
     const bool released = ledger_.release(epoch);
-    if (released) captured_.reset();
+    if (!ledger_.kept()) captured_.reset();
     return released;
   }
 

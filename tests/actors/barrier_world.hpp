@@ -1,4 +1,4 @@
-/// A small world around barrier_state: two origins with mutation gates, two owners with captures, and
+/// A small world around barrier_state: two origins with gates, two owners with captures, and
 /// messages in flight that may be delivered in any order, doubled or lost. Whatever can happen next
 /// is a list of choices, so that a test can take all of them.
 ///
