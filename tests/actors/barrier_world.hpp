@@ -393,8 +393,10 @@ inline std::string barrier_world::fingerprint() const {
     bytes += name;
   put(254);
   for (const gate& each : gates_) {
-    put(each.closed | each.quiesced_due << 1 | each.held_answer << 2 | each.resumed << 3 |
-        each.cut_short << 4 | each.active << 5 | each.step << 6);
+    for (const bool flag : {each.closed, each.quiesced_due, each.held_answer, each.resumed,
+                            each.cut_short, each.active})
+      put(flag ? 1 : 0);
+    put(each.step);
     put_epoch(each.newest);
     if (each.active) put_epoch(each.granted);
     put(each.left);
@@ -410,7 +412,10 @@ inline std::string barrier_world::fingerprint() const {
     put(kept && each.captures.publishable(*kept) ? 1 : 0);
   }
   for (const message& each : flying_) {
-    put(static_cast<std::uint64_t>(each.what) * 8 + each.part * 4 + each.to_owner * 2 + each.flag);
+    put(static_cast<std::uint64_t>(each.what));
+    put(each.part);
+    put(each.to_owner ? 1 : 0);
+    put(each.flag ? 1 : 0);
     put_epoch(each.epoch);
   }
   return bytes;
