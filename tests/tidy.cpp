@@ -215,6 +215,10 @@ TEST_CASE("tree: one resume, listed sources, explained folders, true snippets") 
   const source_file two{"actors/d.cpp", "void f() { h.resume(); }\n"};
   CHECK(advises(check_tree({build, readme, one, two}), "one of several .resume()"));
   CHECK(advises(check_tree({build, readme, two}), "no meson.build lists"));
+  const source_file loop{"actors/b/meson.build", "'ops_' + level, ['avx2']\n'../a.cpp'\n"};
+  CHECK(accepts(check_tree({loop, readme, one})));
+  CHECK(accepts(check_tree({loop, readme, {"actors/ops_avx2.cpp", ""}})));
+  CHECK(advises(check_tree({loop, readme, {"actors/ops_avx.cpp", ""}}), "no meson.build lists"));
   CHECK(advises(check_tree({build, one}), "no README.md"));
   CHECK(advises(check_tree({build, readme, {"actors/b/c.cpp", ""}}), "no README.md"));
   CHECK(accepts(check_tree({build, readme, {"actors/b/c.cpp", ""}, {"actors/b/README.md", ""}})));

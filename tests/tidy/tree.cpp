@@ -51,23 +51,32 @@ void check_resume(const std::vector<source_file>& files, std::vector<finding>& f
   if (places.size() > 1) found.insert(found.end(), places.begin(), places.end());
 }
 
-/// A source is named by the meson.build of its folder, or of one above by its relative path.
+/// True if a build file names the source: 'a.cpp', 'b/a.cpp', the stem 'a' that a loop extends, or
+/// 'ops_' and 'avx2' that a loop joins.
+bool names(std::string_view build, std::string_view name) {
+  const std::string_view stem = name.substr(0, name.rfind('.'));
+  const std::string ending = std::string(name) + "'";
+  for (std::size_t at = build.find(ending); at != none; at = build.find(ending, at + 1))
+    if (at > 0 && (build[at - 1] == '\'' || build[at - 1] == '/')) return true;
+  if (build.find(in_apostrophes(stem)) != none) return true;
+  for (std::size_t at = stem.find('_'); at != none; at = stem.find('_', at + 1))
+    if (build.find(in_apostrophes(stem.substr(0, at + 1))) != none &&
+        build.find(in_apostrophes(stem.substr(at + 1))) != none)
+      return true;
+  return false;
+}
+
+/// A source that no build file names is dead, or was forgotten.
 void check_listed(const std::vector<source_file>& files, std::vector<finding>& found) {
   for (const source_file& file : files) {
     if (!is_compiled(file.path)) continue;
-    bool listed = false;
-    std::string folder = folder_of(file.path);
-    while (!listed) {
-      const std::string_view below =
-          std::string_view(file.path).substr(folder.empty() ? 0 : folder.size() + 1);
-      const source_file* build = find_file(files, joined(folder, "meson.build"));
-      // A loop may add the extension to a list of stems.
-      const std::string_view stem = below.substr(0, below.rfind('.'));
-      listed = build != nullptr && (build->text.find(in_apostrophes(below)) != none ||
-                                    build->text.find(in_apostrophes(stem)) != none);
-      if (folder.empty()) break;
-      folder = folder_of(folder);
-    }
+    const std::string_view path = file.path;
+    const std::string_view name = path.substr(path.rfind('/') + 1);
+    const std::string_view top = path.substr(0, path.find('/') + 1);
+    const bool listed = std::any_of(files.begin(), files.end(), [&](const source_file& build) {
+      return build.path.starts_with(top) && build.path.ends_with("meson.build") &&
+             names(build.text, name);
+    });
     if (!listed) found.push_back({file.path, 0, "no meson.build lists this file; add it"});
   }
 }
