@@ -1,3 +1,4 @@
+#include "examples/weir/unavailable.hpp"
 #include "tests/weir/config_support.hpp"
 
 using namespace weir;
@@ -172,6 +173,14 @@ TEST_CASE("what is legal and questionable is a warning") {
                  {"W is 1", "async_rl.sampler.name (in_order)", "off-policy"}));
   CHECK(mentions(warnings({"checkpointing.enabled=false"}), {"nothing of this run survives"}));
   CHECK(mentions(warnings({"checkpointing.save_optimizer=false"}), {"other weights"}));
+}
+
+TEST_CASE("what this build cannot act on is named with its value and a way out") {
+  CHECK(unavailable(accepted({})).empty());
+  const auto gaps = unavailable(accepted({"grpo.max_rollout_turns=2", "logger.trace=true"}));
+  CHECK(gaps ==
+        std::vector<std::string>{"grpo.max_rollout_turns (2) is not available in this build; use 1",
+                                 "logger.trace (true) is not available in this build; use false"});
 }
 
 TEST_CASE("a run is reproducible when it is synchronous or its weights are pinned") {
