@@ -83,11 +83,11 @@ std::unique_ptr<SectionFileT> wire_file(const dataplane::finished_section& secti
 
 participant::participant(context ctx, barrier_role role, event_sink& events)
     : actor(std::move(ctx)), role_(role), events_(events, name()) {
-  if (role != barrier_role::owner) {
+  if (role != barrier_role::only_owner) {
     serve(&participant::on_quiesce);
     serve(&participant::on_resume);
   }
-  if (role != barrier_role::origin) {
+  if (role != barrier_role::only_origin) {
     serve(&participant::on_cut);
     serve(&participant::on_write);
     serve(&participant::on_release);
@@ -130,8 +130,8 @@ task<result<message<Resumed>>> participant::on_resume(message<Resume> request) {
 
 task<void> participant::on_abort(message<AbortEpoch> request) {
   const epoch_id epoch = epoch_of(request->epoch());
-  if (role_ != barrier_role::owner) mutations().abort(epoch);
-  if (role_ != barrier_role::origin) captured_.abort(epoch);
+  if (role_ != barrier_role::only_owner) mutations().abort(epoch);
+  if (role_ != barrier_role::only_origin) captured_.abort(epoch);
   co_return;
 }
 

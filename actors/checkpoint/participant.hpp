@@ -42,7 +42,7 @@ struct captured_section {
 };
 
 /// Which sides of the barrier an actor answers.
-enum class barrier_role : std::uint8_t { origin, owner, origin_and_owner };
+enum class barrier_role : std::uint8_t { only_origin, only_owner, both };
 
 class participant : public actor {
 protected:

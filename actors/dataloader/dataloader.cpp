@@ -24,7 +24,7 @@ std::unique_ptr<PromptT> wire_prompt(prompt_record record) {
 } // namespace
 
 dataloader::dataloader(context ctx, dataloader_state state, event_sink& events)
-    : participant(std::move(ctx), barrier_role::owner, events), state_(std::move(state)) {
+    : participant(std::move(ctx), barrier_role::only_owner, events), state_(std::move(state)) {
   serve(&dataloader::on_peek);
   serve(&dataloader::on_reserve);
   serve(&dataloader::on_fetch);

@@ -109,6 +109,15 @@ std::ptrdiff_t whole_digits(const std::string& number) {
   return std::count_if(number.begin(), std::find(number.begin(), number.end(), '.'), is_digit);
 }
 
+/// Share of the places of the longer number at which both have the same character.
+double digits_in_place(std::string_view number, std::string_view expected) {
+  const std::size_t places = std::max(number.size(), expected.size());
+  std::size_t equal = 0;
+  for (std::size_t i = 0; i < std::min(number.size(), expected.size()); ++i)
+    equal += number[i] == expected[i] ? 1 : 0;
+  return places > 0 ? static_cast<double>(equal) / static_cast<double>(places) : 0.0;
+}
+
 double partial_credit(std::string_view completion, std::string_view token,
                       const std::string& number, const std::string& expected,
                       const exact_answer_options& options) {
@@ -117,6 +126,7 @@ double partial_credit(std::string_view completion, std::string_view token,
   if (whole_digits(number) == whole_digits(expected)) credit += options.length_credit;
   const double difference = std::fabs(value_of(number) - value_of(expected));
   if (std::isfinite(difference)) credit += options.closeness_credit / (1.0 + difference);
+  credit += options.digit_credit * digits_in_place(number, expected);
   return credit;
 }
 
@@ -168,7 +178,8 @@ result<void> validate(const exact_answer_options& options) {
                             {"number_credit", options.number_credit},
                             {"concise_credit", options.concise_credit},
                             {"closeness_credit", options.closeness_credit},
-                            {"length_credit", options.length_credit}};
+                            {"length_credit", options.length_credit},
+                            {"digit_credit", options.digit_credit}};
   double partial = -options.exact;
   for (const auto& [name, value] : credits) {
     if (!(value >= 0 && value <= 1))

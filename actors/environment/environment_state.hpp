@@ -14,7 +14,8 @@
 ///   - `number_credit`: there is a number at all;
 ///   - `concise_credit`: the completion is nothing but that number (white space aside);
 ///   - `closeness_credit`: scaled by how close it is, as 1 / (1 + |difference|), and
-///   - `length_credit`: it has as many digits as the reference.
+///   - `length_credit`: it has as many digits as the reference;
+///   - `digit_credit`: scaled by the share of places that have the reference's digit.
 /// A text answer without any digit is compared trimmed, and gets no partial credit.
 #pragma once
 
@@ -33,6 +34,7 @@ struct exact_answer_options {
   double concise_credit = 0.05;
   double closeness_credit = 0.1;
   double length_credit = 0.05;
+  double digit_credit = 0.0;
   /// The completion ends before the first of these.
   std::vector<std::string> stop = {"\n"};
 

@@ -10,7 +10,7 @@ namespace weir {
 
 replay::replay(context ctx, replay_contents contents, weight_version version, event_sink& events,
                std::shared_ptr<run_counters> counters)
-    : participant(std::move(ctx), barrier_role::origin_and_owner, events),
+    : participant(std::move(ctx), barrier_role::both, events),
       state_(std::move(contents.index)), store_(std::move(contents.rows)), version_(version),
       counters_(std::move(counters)) {
   serve(&replay::on_start);

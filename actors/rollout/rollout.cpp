@@ -96,7 +96,7 @@ PromptKeyT key_of(const ledger_record& record) {
 
 rollout::rollout(context ctx, rollout_options options, rollout_peers peers, text_codec codec,
                  event_sink& events)
-    : participant(std::move(ctx), barrier_role::origin, events), options_(options),
+    : participant(std::move(ctx), barrier_role::only_origin, events), options_(options),
       peers_(std::move(peers)), codec_(std::move(codec)), state_(options_.limits),
       outstanding_(peers_.generators.size(), 0) {
   ensure(!peers_.generators.empty(), "a rollout actor has a generator");

@@ -73,7 +73,8 @@ std::optional<lease> mutation_gate::try_enter() {
 }
 
 lease_stamp mutation_gate::stamp(std::uint64_t transaction) {
-  return {origin_, instance_, transaction, state_.sent(transaction), state_.last_epoch()};
+  return {origin_, instance_, transaction, state_.sent(transaction),
+          state_.granted_at(transaction)};
 }
 
 void mutation_gate::release(std::uint64_t transaction) noexcept {

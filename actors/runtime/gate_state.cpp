@@ -5,8 +5,14 @@ namespace weir {
 gate_state::transaction_id gate_state::enter(time now) {
   ensure(open(), "a lease is given out by an open gate only");
   const transaction_id id = next_transaction_++;
-  transactions_.emplace(id, transaction{now});
+  transactions_.emplace(id, transaction{now, last_epoch_});
   return id;
+}
+
+epoch_id gate_state::granted_at(transaction_id id) const {
+  const auto place = transactions_.find(id);
+  ensure(place != transactions_.end(), "a lease of this gate has a transaction");
+  return place->second.granted_at;
 }
 
 std::uint32_t gate_state::sent(transaction_id id) {

@@ -37,7 +37,7 @@ result<drop_reason> reason_of(DropReason reason) {
 } // namespace
 
 sampler::sampler(context ctx, sampler_state state, event_sink& events)
-    : participant(std::move(ctx), barrier_role::owner, events), state_(std::move(state)) {
+    : participant(std::move(ctx), barrier_role::only_owner, events), state_(std::move(state)) {
   serve(&sampler::on_reserve);
   serve(&sampler::on_await_admission);
   serve(&sampler::on_admit);

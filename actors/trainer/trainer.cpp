@@ -33,7 +33,7 @@ double mean_staleness(const std::vector<ClaimedGroupT>& groups, std::uint64_t ve
 
 trainer::trainer(context ctx, trainer_options options, trainer_peers peers, trainer_engine engine,
                  trainer_state state, bool warmed_up, event_sink& events)
-    : participant(std::move(ctx), barrier_role::origin_and_owner, events), options_(options),
+    : participant(std::move(ctx), barrier_role::both, events), options_(options),
       peers_(std::move(peers)), engine_(std::move(engine)), state_(std::move(state)),
       warmed_up_(warmed_up || options.warmup.max_steps == 0) {
   ensure(!peers_.generators.empty(), "a trainer has a generator to publish to");

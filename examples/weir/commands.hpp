@@ -2,6 +2,7 @@
 /// them; each prints its own findings and returns an exit code.
 #pragma once
 
+#include "actors/audit/audit.hpp"
 #include "examples/weir/config.hpp"
 
 #include <cstdint>
@@ -26,6 +27,8 @@ struct run_arguments {
   bool fresh = false;
   /// Restore from this bundle instead of the newest, for example "step_20".
   std::optional<std::string> from;
+  /// Points to arm, "name=kill@3", for drills by hand and tests; see actors/runtime/failpoint.hpp.
+  std::string failpoints;
 };
 
 /// Runs, or resumes from the newest valid bundle.
@@ -38,26 +41,9 @@ struct run_arguments {
 /// Verifies every byte of a bundle.
 [[nodiscard]] exit_code verify(const std::string& bundle);
 
-/// What the events of a run directory say, over all incarnations.
-struct audit_report {
-  std::uint64_t incarnations = 0;
-  std::uint64_t steps = 0;
-  std::uint64_t handed_out_groups = 0;
-  std::uint64_t consumed_groups = 0;
-  std::uint64_t dropped_groups = 0;
-  std::uint64_t lost_groups = 0;
-  std::uint64_t doubled_groups = 0;
-  /// Everything that should not be, one line each.
-  std::vector<std::string> findings;
-
-  [[nodiscard]] bool clean() const {
-    return lost_groups == 0 && doubled_groups == 0 && findings.empty();
-  }
-};
-
 /// Reads the events of all incarnations, rolls back what lies beyond restored cuts, and checks that
 /// no group was lost or consumed twice. Errors: not_found, corrupt, io_failed.
-[[nodiscard]] result<audit_report> audit(const std::string& run_directory);
+[[nodiscard]] result<audit_report> audit_run(const std::string& run_directory);
 
 /// Prints the report; exit code done only if it is clean.
 [[nodiscard]] exit_code print_audit(const std::string& run_directory);

@@ -132,6 +132,7 @@ struct exact_answer_config {
   double concise_credit = 0.05;
   double closeness_credit = 0.1;
   double length_credit = 0.05;
+  double digit_credit = 0;
 
   friend bool operator==(const exact_answer_config&, const exact_answer_config&) = default;
 };
@@ -246,11 +247,11 @@ struct checkpointing_config {
   friend bool operator==(const checkpointing_config&, const checkpointing_config&) = default;
 };
 
-enum class log_level : std::uint8_t { trace, debug, info, warning, error };
+enum class logger_level : std::uint8_t { trace, debug, info, warning, error };
 
 struct logger_config {
   std::optional<std::string> log_dir;
-  log_level level = log_level::info;
+  logger_level level = logger_level::info;
   std::optional<std::uint64_t> metrics_port;
   bool trace = false;
 

@@ -286,6 +286,11 @@ constexpr config_key keys[] = {
          at<&run_config::env, &env_config::exact_answer, &exact_answer_config::length_credit>(),
      .range = {.low = 0, .high = 1},
      .meaning = "Partial credit for as many digits as the answer has."},
+    {.path = "env.exact_answer.digit_credit",
+     .field =
+         at<&run_config::env, &env_config::exact_answer, &exact_answer_config::digit_credit>(),
+     .range = {.low = 0, .high = 1},
+     .meaning = "Partial credit for digits in their place: this x their share of the number."},
     {.path = "async_rl.sampler.name",
      .field = at<&run_config::async_rl, &async_rl_config::sampler, &sampler_config::name>(),
      .meaning = "Which groups a step takes."},

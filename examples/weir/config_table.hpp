@@ -131,7 +131,7 @@ struct choices<recovery_level> {
   static constexpr std::array<std::string_view, 1> names = {"group"};
 };
 template <>
-struct choices<log_level> {
+struct choices<logger_level> {
   static constexpr std::array<std::string_view, 5> names = {"trace", "debug", "info", "warning",
                                                             "error"};
 };

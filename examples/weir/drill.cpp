@@ -11,7 +11,9 @@
 #include "examples/weir/drill_plan.hpp"
 #include "examples/weir/drill_process.hpp"
 
+#include <algorithm>
 #include <cstdio>
+#include <set>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -191,7 +193,7 @@ result<killed_run> drilling::run_killed() {
 }
 
 bool drilling::judge_audit() {
-  const auto report = audit(killed_.directory.string());
+  const auto report = audit_run(killed_.directory.string());
   if (!report) {
     std::printf("audit            %s\n", to_string(report.error()).c_str());
     return false;
@@ -199,17 +201,24 @@ bool drilling::judge_audit() {
   const auto row = [](const char* name, std::uint64_t value) {
     std::printf("%-16s %llu\n", name, static_cast<unsigned long long>(value));
   };
-  row("lives", report->incarnations);
-  row("steps", report->steps);
-  row("handed out", report->handed_out_groups);
-  row("consumed", report->consumed_groups);
-  row("dropped", report->dropped_groups);
-  row("lost", report->lost_groups);
-  row("doubled", report->doubled_groups);
-  for (const std::string& finding : report->findings)
-    std::printf("finding          %s\n", finding.c_str());
-  std::printf("audit            %s\n", report->clean() ? "clean" : "NOT CLEAN");
-  return report->clean();
+  std::uint64_t accounted = 0;
+  for (const std::uint64_t groups : report->in_state)
+    accounted += groups;
+  const std::set<group_id> once(report->consumed.begin(), report->consumed.end());
+  const std::uint64_t lost = report->handed_out - std::min(accounted, report->handed_out);
+  const std::uint64_t doubled = report->consumed.size() - once.size();
+  row("lives", report->incarnations.size());
+  row("steps", report->steps_finished);
+  row("handed out", report->handed_out);
+  row("consumed", report->consumed.size());
+  row("dropped", report->in_state[static_cast<std::size_t>(group_state::dropped)]);
+  row("lost", lost);
+  row("doubled", doubled);
+  for (const audit_problem& problem : report->problems)
+    std::printf("problem          %s\n", to_string(problem).c_str());
+  const bool clean = report->clean() && lost == 0 && doubled == 0;
+  std::printf("audit            %s\n", clean ? "clean" : "NOT CLEAN");
+  return clean;
 }
 
 bool drilling::judge_weights() {

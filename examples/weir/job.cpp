@@ -320,6 +320,27 @@ rollout_options rollout_options_of(const run_config& config) {
   return options;
 }
 
+result<scorer> scorer_of(const run_config& config) {
+  const exact_answer_config& from = config.env.exact_answer;
+  exact_answer_options options;
+  options.exact = from.exact;
+  options.number_credit = from.number_credit;
+  options.concise_credit = from.concise_credit;
+  options.closeness_credit = from.closeness_credit;
+  options.length_credit = from.length_credit;
+  options.digit_credit = from.digit_credit;
+  if (!config.policy.generation.stop.empty())
+    options.stop = config.policy.generation.stop;
+  if (auto fine = validate(options); !fine)
+    return failure(fine.error().code, "env.exact_answer: " + fine.error().text);
+  scorer how;
+  how.score = [options](const scoring_request& request) -> result<scoring_reply> {
+    const score scored = score_exact_answer(request.completion, request.answer, options);
+    return scoring_reply{static_cast<float>(scored.reward), scored.done, scored.observation};
+  };
+  return how;
+}
+
 text_codec text_codec_of(const job& work) {
   text_codec codec;
   const auto text = work.text;

@@ -36,6 +36,8 @@ void describe(CLI::App& app, command_line& line) {
   run->add_flag("--fresh", line.run.fresh, "set aside what the run directory holds, start anew");
   run->add_option("--from", line.from, "restore this bundle instead of the newest")
       ->type_name("step_N");
+  run->add_option("--failpoints", line.run.failpoints, "make named points fail: name=kill@3,...")
+      ->type_name("LIST");
 
   CLI::App* check = app.add_subcommand("check", "print the resolved configuration");
   CLI::Option* keys = check->add_flag("--keys", line.keys, "print the reference of all keys");

@@ -1,0 +1,36 @@
+/// One life of a run: a graph of actors, composed from a job and the states that a restore gave.
+#pragma once
+
+#include "actors/audit/event_log.hpp"
+#include "actors/checkpoint/bundle_store.hpp"
+#include "actors/checkpoint/restore.hpp"
+#include "actors/graph.hpp"
+#include "actors/run_counters.hpp"
+#include "examples/weir/job.hpp"
+#include "examples/weir/run_output.hpp"
+
+#include <functional>
+#include <memory>
+
+namespace weir {
+
+/// What a life is composed from. Everything here outlives it.
+struct life_parts {
+  const job& work;
+  world& env;
+  begun_life& begun;
+  std::shared_ptr<dataplane::run_directory> directory;
+  std::shared_ptr<run_output> output;
+};
+
+/// How a life ended.
+enum class life_end : std::uint8_t {
+  done,        ///< The job is finished.
+  interrupted, ///< A signal, or a deadline to save by: saved as far as possible, unfinished.
+};
+
+/// Composes the graph, runs it until the job is done, an actor fails, or `interrupted()` says so
+/// (asked several times a second), and stops it. Errors: the first failure, with its actor.
+[[nodiscard]] result<life_end> live(life_parts parts, const std::function<bool()>& interrupted);
+
+} // namespace weir
