@@ -27,6 +27,14 @@ LZ4F_preferences_t preferences(std::size_t content_bytes) {
   return chosen;
 }
 
+/// The frame descriptor's code for blocks of 64 KiB, 256 KiB, 1 MiB or 4 MiB.
+std::uint8_t block_size_code(std::size_t content_bytes) {
+  std::uint8_t code = 4;
+  for (std::size_t bytes = std::size_t{64} * 1024; bytes < content_bytes; bytes *= 4)
+    ++code;
+  return static_cast<std::uint8_t>(code << 4U);
+}
+
 /// With a constant element size the compiler unrolls the inner loop; 4 KiB at a time stays in the
 /// first-level cache while it is walked once per byte plane.
 template <std::size_t ElementBytes>
@@ -79,9 +87,10 @@ std::array<std::byte, 19> stored_frame_head(std::size_t content_bytes) {
   ensure(content_bytes > 0 && content_bytes <= frame_content_max, "a frame has one block");
   std::vector<std::byte> head;
   detail::put(head, std::uint32_t{0x184D2204});
-  // Version 1, independent blocks, content size present; blocks of up to 4 MiB.
+  // Version 1, independent blocks, content size present; then the largest size of a block, as small
+  // as the content allows: a decoder takes memory for it.
   detail::put(head, std::uint8_t{0x68});
-  detail::put(head, std::uint8_t{0x70});
+  detail::put(head, block_size_code(content_bytes));
   detail::put(head, std::uint64_t{content_bytes});
   detail::put(head, static_cast<std::uint8_t>(XXH32(head.data() + 4, 10, 0) >> 8));
   // The highest bit of a block's size says that it is stored as it is.

@@ -25,6 +25,9 @@ inline constexpr std::uint32_t index_format_version = 1;
 /// Largest payload of a chunk: what a reader takes memory for.
 inline constexpr std::size_t index_chunk_bytes_max = std::size_t{16} * 1024 * 1024;
 
+/// In a `CellRecord`, in place of a position in the list of segments: the value has no bytes.
+inline constexpr std::uint32_t no_segment = 0xffffffff;
+
 class index_writer {
 public:
   explicit index_writer(byte_sink sink) : sink_(std::move(sink)) {}

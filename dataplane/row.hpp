@@ -149,5 +149,8 @@ template <class Number>
           .shape = {},
           .bytes = std::as_bytes(std::span(&value, 1))};
 }
+/// A temporary would be gone before the call that reads it.
+template <class Number>
+cell_input scalar_cell(std::string field, const Number&& value) = delete;
 
 } // namespace weir::dataplane

@@ -1,13 +1,12 @@
 #include "dataplane/index_file.hpp"
 #include "dataplane/index_generated.h"
+#include "dataplane/row_decoder.hpp"
 #include "dataplane/schema_editor.hpp"
 #include "dataplane/segment_file.hpp"
 #include "dataplane/snapshot_file.hpp"
 #include "messages/limits.hpp"
 
 #include <algorithm>
-#include <bit>
-#include <map>
 #include <set>
 #include <unordered_set>
 #include <utility>
@@ -15,8 +14,6 @@
 namespace weir::dataplane {
 
 namespace {
-
-constexpr std::uint32_t no_segment = 0xffffffff;
 
 tl::unexpected<error> broken(std::string text) {
   return failure(errc::corrupt, std::move(text));
@@ -27,19 +24,6 @@ tl::unexpected<error> in_file(const std::string& path, error reason) {
   reason.text = path + ": " + reason.text;
   return failure(std::move(reason));
 }
-
-// ---- Segments ----------------------------------------------------------------------------------
-
-/// One segment of the list, its columns by (partition, field).
-struct known_segment {
-  std::uint64_t id = 0;
-  std::uint64_t live_cells = 0;
-  loaded_segment loaded;
-  std::map<std::pair<std::uint32_t, std::uint16_t>, std::size_t> columns;
-  /// What the rows read so far have in it.
-  std::uint64_t found_bytes = 0;
-  std::uint64_t found_cells = 0;
-};
 
 result<known_segment> load_segment(file& source, const index::SegmentRecord& record) {
   const auto size = source.size();
@@ -69,201 +53,6 @@ result<known_segment> load_segment(file& source, const index::SegmentRecord& rec
   known.loaded = std::move(*loaded);
   return known;
 }
-
-// ---- Rows --------------------------------------------------------------------------------------
-
-/// Takes items of the lists of a chunk in order; running out of them is remembered, not read past.
-class row_lists_reader {
-public:
-  explicit row_lists_reader(const index::Rows& lists) : lists_(lists) {}
-
-  /// The next item, or null.
-  template <class List>
-  [[nodiscard]] typename List::return_type take(const List* list, std::size_t& at) {
-    if (list == nullptr || at >= list->size()) {
-      short_ = true;
-      return nullptr;
-    }
-    return list->Get(static_cast<flatbuffers::uoffset_t>(at++));
-  }
-  [[nodiscard]] const index::CellRecord* cell() { return take(lists_.cells(), cells_); }
-  [[nodiscard]] const index::TagRecord* tag() { return take(lists_.tags(), tags_); }
-  [[nodiscard]] const index::MarkRecord* mark() { return take(lists_.marks(), marks_); }
-
-  [[nodiscard]] std::uint64_t extent() {
-    const auto* list = lists_.extents();
-    if (list == nullptr || extents_ >= list->size()) {
-      short_ = true;
-      return 0;
-    }
-    return list->Get(static_cast<flatbuffers::uoffset_t>(extents_++));
-  }
-  [[nodiscard]] std::string key(std::uint64_t bytes) { return text(lists_.keys(), keys_, bytes); }
-  [[nodiscard]] std::string tag_text(std::uint64_t bytes) {
-    return text(lists_.texts(), texts_, bytes);
-  }
-
-  [[nodiscard]] bool ran_out() const { return short_; }
-  [[nodiscard]] bool used_up() const {
-    const auto all = [](const auto* list, std::size_t at) {
-      return at == (list == nullptr ? 0 : list->size());
-    };
-    return all(lists_.cells(), cells_) && all(lists_.tags(), tags_) &&
-           all(lists_.marks(), marks_) && all(lists_.extents(), extents_) &&
-           all(lists_.keys(), keys_) && all(lists_.texts(), texts_);
-  }
-
-private:
-  std::string text(const flatbuffers::Vector<std::uint8_t>* list, std::size_t& at,
-                   std::uint64_t bytes) {
-    if (bytes == 0) return {};
-    if (list == nullptr || bytes > list->size() - at) {
-      short_ = true;
-      return {};
-    }
-    const auto* first = reinterpret_cast<const char*>(list->data()) + at;
-    at += static_cast<std::size_t>(bytes);
-    return {first, static_cast<std::size_t>(bytes)};
-  }
-
-  const index::Rows& lists_;
-  std::size_t cells_ = 0;
-  std::size_t tags_ = 0;
-  std::size_t marks_ = 0;
-  std::size_t extents_ = 0;
-  std::size_t keys_ = 0;
-  std::size_t texts_ = 0;
-  bool short_ = false;
-};
-
-/// Whether a number was not seen before in this row.
-bool first_time(std::vector<std::uint16_t>& seen, std::uint16_t number) {
-  if (std::find(seen.begin(), seen.end(), number) != seen.end()) return false;
-  seen.push_back(number);
-  return true;
-}
-
-/// Decodes the rows of one partition against its schema and the loaded segments.
-class row_decoder {
-public:
-  row_decoder(std::uint32_t partition, const partition_schema& schema,
-              std::vector<known_segment>& segments)
-      : partition_(partition), schema_(schema), segments_(segments) {}
-
-  /// An error without the row's name.
-  result<row_entry> decode(const index::RowRecord& record, row_lists_reader& lists) {
-    auto body = std::make_shared<row_body>();
-    row_entry row;
-    if (record.state() != 1 && record.state() != 2)
-      return broken("state " + std::to_string(record.state()) + " does not exist");
-    row.state = static_cast<row_state>(record.state());
-    if (record.key_bytes() > key_bytes_max) return broken("the key is too long");
-    body->key = lists.key(record.key_bytes());
-    if (auto done = decode_tags(record.tags(), lists, *body); !done)
-      return failure(std::move(done.error()));
-    if (auto done = decode_marks(record.marks(), lists, row); !done)
-      return failure(std::move(done.error()));
-    seen_.clear();
-    for (std::uint16_t at = 0; at < record.cells(); ++at) {
-      const auto* cell_record = lists.cell();
-      if (cell_record == nullptr) break;
-      if (auto done = decode_cell(*cell_record, lists, *body); !done)
-        return failure(std::move(done.error()));
-    }
-    if (lists.ran_out()) return broken("the lists of the chunk are too short");
-    row.body = std::move(body);
-    return row;
-  }
-
-private:
-  result<void> decode_tags(std::uint16_t count, row_lists_reader& lists, row_body& body) {
-    seen_.clear();
-    for (std::uint16_t at = 0; at < count; ++at) {
-      const auto* record = lists.tag();
-      if (record == nullptr) return {};
-      if (record->name() >= schema_.tag_names.size() || !first_time(seen_, record->name()))
-        return broken("tag " + std::to_string(record->name()) + " does not exist or stands twice");
-      tag_value value;
-      if (record->kind() == 1)
-        value = std::bit_cast<std::int64_t>(record->value());
-      else if (record->kind() == 2)
-        value = std::bit_cast<double>(record->value());
-      else if (record->kind() == 3 && record->value() <= tag_text_bytes_max)
-        value = lists.tag_text(record->value());
-      else
-        return broken("a tag has kind " + std::to_string(record->kind()) + " and value " +
-                      std::to_string(record->value()));
-      body.tags.push_back({record->name(), std::move(value)});
-    }
-    return {};
-  }
-
-  result<void> decode_marks(std::uint16_t count, row_lists_reader& lists, row_entry& row) {
-    seen_.clear();
-    if (count > 0 && row.state == row_state::staged)
-      return broken("it is staged and has a consumer");
-    for (std::uint16_t at = 0; at < count; ++at) {
-      const auto* record = lists.mark();
-      if (record == nullptr) return {};
-      const bool known = record->state() == 1 || record->state() == 2;
-      if (!known || record->consumer() >= schema_.consumers.size() ||
-          !first_time(seen_, record->consumer()))
-        return broken("consumer " + std::to_string(record->consumer()) +
-                      " does not exist, stands twice, or has no state that exists");
-      row.marks.push_back({record->consumer(), static_cast<consumer_state>(record->state())});
-    }
-    return {};
-  }
-
-  result<void> decode_cell(const index::CellRecord& record, row_lists_reader& lists,
-                           row_body& body) {
-    if (record.field() >= schema_.fields.size() || !first_time(seen_, record.field()))
-      return broken("field " + std::to_string(record.field()) + " does not exist or stands twice");
-    const field_info& field = schema_.fields[record.field()];
-    cell one;
-    one.field = record.field();
-    one.rank = record.rank();
-    one.first_extent = static_cast<std::uint32_t>(body.extents.size());
-    for (unsigned at = 0; at < record.rank() && !lists.ran_out(); ++at)
-      body.extents.push_back(lists.extent());
-    if (lists.ran_out()) return {};
-    const auto bytes = cell_bytes(field.type, body.shape_of(one));
-    if (!bytes) return broken("field \"" + field.name + "\" has an impossible shape");
-    one.bytes = *bytes;
-    if (auto done = place(record, field, one); !done) return done;
-    body.cells.push_back(one);
-    return {};
-  }
-
-  /// Turns the position in a column into one in memory.
-  result<void> place(const index::CellRecord& record, const field_info& field, cell& one) {
-    if (one.bytes == 0)
-      return record.segment() == no_segment && record.offset() == 0
-                 ? result<void>{}
-                 : broken("field \"" + field.name + "\" has no bytes and a place");
-    if (record.segment() >= segments_.size())
-      return broken("field \"" + field.name + "\" lies in a segment that is not listed");
-    known_segment& segment = segments_[record.segment()];
-    const auto at = segment.columns.find({partition_, one.field});
-    if (at == segment.columns.end() || segment.loaded.header.columns[at->second].type != field.type)
-      return broken("field \"" + field.name + "\" lies in segment " + std::to_string(segment.id) +
-                    ", which has no column of it with dtype " + std::string(to_string(field.type)));
-    const std::uint64_t column_bytes = segment.loaded.header.columns[at->second].bytes;
-    if (record.offset() > column_bytes || one.bytes > column_bytes - record.offset() ||
-        record.offset() % element_bytes(field.type) != 0)
-      return broken("field \"" + field.name + "\" lies outside of its column");
-    one.segment = segment.id;
-    one.offset = segment.loaded.begins[at->second] + record.offset();
-    segment.found_bytes += one.bytes;
-    segment.found_cells += 1;
-    return {};
-  }
-
-  std::uint32_t partition_;
-  const partition_schema& schema_;
-  std::vector<known_segment>& segments_;
-  std::vector<std::uint16_t> seen_;
-};
 
 // ---- The index ---------------------------------------------------------------------------------
 

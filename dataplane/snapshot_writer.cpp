@@ -230,8 +230,6 @@ private:
                                             .Union());
   }
 
-  static constexpr std::uint32_t no_segment = 0xffffffff;
-
   const contents& all_;
   index_writer writer_;
   flatbuffers::FlatBufferBuilder builder_;

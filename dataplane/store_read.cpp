@@ -2,6 +2,7 @@
 #include "dataplane/store.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -77,7 +78,10 @@ const cell* single_extent(std::span<const cell* const> cells) {
 /// holds it.
 result<void> gather(const contents& all, std::span<const cell* const> cells, std::uint64_t bytes,
                     column& target) {
-  if (!target.copied || target.copied.use_count() != 1 || target.copied->capacity() < bytes) {
+  const bool own = target.copied && target.copied.use_count() == 1;
+  // Pairs with the release of a holder in another thread, whose reads happen before our writes.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (!own || target.copied->capacity() < bytes) {
     target.copied = segment::allocate(bytes);
     if (!target.copied)
       return failure(errc::exhausted, "field \"" + target.field + "\": no memory for a buffer of " +

@@ -5,6 +5,7 @@
 #include "kernels/parallel.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <optional>
 #include <string>
 
@@ -181,14 +182,36 @@ void batch_decoder::draw(const decode_segment& segment, std::uint32_t logits, ro
 
 result<void> check(const decoder_options& options) {
   const auto refused = [](const char* why) {
-    return failure(errc::invalid_argument, std::string("decoder: ") + why);
+    return failure(errc::invalid_argument, std::string("decoder: ").append(why));
   };
-  if (options.max_sequences == 0) return refused("max_sequences is 0: it must be at least 1");
-  if (options.block_tokens == 0 || options.block_tokens % 16 != 0)
-    return refused("block_tokens must be a multiple of 16");
-  if (options.prefill_tokens == 0) return refused("prefill_tokens is 0: it must be at least 1");
+  if (options.max_sequences == 0 || options.max_sequences > 1U << 16)
+    return refused("max_sequences must be 1 to 65536");
+  if (options.block_tokens == 0 || options.block_tokens % 16 != 0 || options.block_tokens > 1024)
+    return refused("block_tokens must be a multiple of 16, at most 1024");
+  if (options.prefill_tokens == 0 || options.prefill_tokens > 1U << 16)
+    return refused("prefill_tokens must be 1 to 65536");
   if (options.threads == 0 || options.threads > 1024) return refused("threads must be 1 to 1024");
   return {};
+}
+
+/// Blocks of the cache, as asked for or as full contexts need; refused when they are too large.
+result<std::uint32_t> count_blocks(const model_config& config, const decoder_options& options) {
+  const std::uint64_t whole =
+      (std::uint64_t{config.context} + options.block_tokens - 1) / options.block_tokens;
+  const std::uint64_t blocks =
+      options.kv_blocks != 0 ? options.kv_blocks : whole * options.max_sequences;
+  const std::uint64_t kv_size = std::uint64_t{config.kv_heads} * config.head_size;
+  std::uint64_t bytes = sizeof(float) * 2 * kv_size;
+  const bool overflows = __builtin_mul_overflow(bytes, config.layers, &bytes) ||
+                         __builtin_mul_overflow(bytes, options.block_tokens, &bytes) ||
+                         __builtin_mul_overflow(bytes, blocks, &bytes);
+  constexpr std::uint64_t most = std::numeric_limits<std::uint32_t>::max();
+  if (overflows || bytes > options.cache_bytes_max || blocks > most)
+    return failure(errc::exhausted, "decoder: a cache of " + std::to_string(blocks) +
+                                        " blocks exceeds " +
+                                        std::to_string(options.cache_bytes_max) +
+                                        " bytes: lower kv_blocks or max_sequences");
+  return static_cast<std::uint32_t>(blocks);
 }
 
 } // namespace
@@ -197,11 +220,10 @@ result<std::unique_ptr<decoder>> decoder::create(const model_config& config,
                                                  const decoder_options& options) {
   if (const auto valid = validate(config); !valid) return failure(valid.error());
   if (const auto valid = check(options); !valid) return failure(valid.error());
+  const auto blocks = count_blocks(config, options);
+  if (!blocks) return failure(blocks.error());
   decoder_options sized = options;
-  if (sized.kv_blocks == 0) {
-    const std::uint32_t whole = (config.context + sized.block_tokens - 1) / sized.block_tokens;
-    sized.kv_blocks = whole * sized.max_sequences;
-  }
+  sized.kv_blocks = *blocks;
   auto made = std::make_unique<batch_decoder>(config, sized);
   if (const auto attached = made->attach_device(); !attached) return failure(attached.error());
   return made;

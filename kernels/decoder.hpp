@@ -29,8 +29,9 @@
 namespace weir::kernels {
 
 struct decoder_options {
-  std::uint32_t max_sequences = 64;   ///< Most live sequences.
-  std::uint32_t kv_blocks = 0;        ///< Cache blocks; 0 = enough for max_sequences full contexts.
+  std::uint32_t max_sequences = 64; ///< Most live sequences.
+  std::uint32_t kv_blocks = 0;      ///< Cache blocks; 0 = enough for max_sequences full contexts.
+  std::uint64_t cache_bytes_max = std::uint64_t{16} << 30; ///< More is refused at creation.
   std::uint32_t block_tokens = 16;    ///< Tokens of a cache block: a multiple of 16.
   std::uint32_t prefill_tokens = 256; ///< Most prompt tokens computed in one step.
   std::uint32_t threads = 1;          ///< The calling thread included.
@@ -86,8 +87,9 @@ struct published_weights {
 
 class decoder {
 public:
-  /// Fails with `invalid_argument` when the model or an option is out of range, and as
-  /// `cuda_rms_norm::create` when the device cannot be used.
+  /// Fails with `invalid_argument` when the model or an option is out of range, with `exhausted`
+  /// when the cache would be larger than allowed, and as `cuda_rms_norm::create` when the device
+  /// cannot be used.
   [[nodiscard]] static result<std::unique_ptr<decoder>> create(const model_config& config,
                                                                const decoder_options& options);
   decoder(const decoder&) = delete;

@@ -52,13 +52,16 @@ public:
   capture_facts cut(epoch_id epoch);
   /// Drops the capture of this epoch and everything older. Returns whether one was dropped.
   bool abort(epoch_id epoch);
-  /// The bundle is published: mutations count from this capture on. Returns whether it was kept.
+  /// The bundle is published: mutations count from this capture on, and it is dropped. False when
+  /// it was not kept, or was tainted after it was written, which is a fault of an origin's gate.
   bool release(epoch_id epoch);
 
   /// `conflict` unless the capture of exactly this epoch is kept and untainted.
   [[nodiscard]] result<void> publishable(epoch_id epoch) const;
 
   [[nodiscard]] epoch_id newest_epoch() const { return newest_; }
+  /// Newest epoch of any lease that was applied.
+  [[nodiscard]] epoch_id newest_lease() const { return ahead_; }
   [[nodiscard]] std::optional<epoch_id> kept() const;
   /// Mutations since the newest published capture.
   [[nodiscard]] std::uint64_t mutations() const { return mutations_ - published_; }
@@ -71,7 +74,7 @@ private:
   };
 
   epoch_id newest_ = {};
-  /// Newest epoch of a lease that came before the Cut of its epoch.
+  /// Newest epoch of any lease: at or beyond a Cut, it came before that Cut did.
   epoch_id ahead_ = {};
   std::uint64_t mutations_ = 0;
   std::uint64_t published_ = 0;
@@ -104,7 +107,7 @@ public:
 
   bool release(epoch_id epoch) {
     const bool released = ledger_.release(epoch);
-    if (released) captured_.reset();
+    if (!ledger_.kept()) captured_.reset();
     return released;
   }
 

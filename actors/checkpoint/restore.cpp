@@ -78,7 +78,6 @@ restored_sections sections_of(const restored_states& states) {
     sections.ledger.push_back(std::move(entry));
   }
   sections.next_group = group_id(states.cursor.ordinal);
-  sections.dispatch_index = states.sampler.dispatch_index;
   return sections;
 }
 

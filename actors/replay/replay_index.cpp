@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 
 namespace weir {
@@ -116,8 +117,9 @@ std::vector<replay_record> in_dispatch_order(const replay_map& index) {
   index.for_each([&records](std::uint64_t, const std::shared_ptr<const replay_record>& record) {
     records.push_back(*record);
   });
-  // Visited in order of group, so a stable sort by batch is dispatch order.
-  std::ranges::stable_sort(records, {}, &replay_record::dispatch_index);
+  std::ranges::sort(records, {}, [](const replay_record& record) {
+    return std::tuple(record.dispatch_index, record.group);
+  });
   return records;
 }
 

@@ -86,6 +86,18 @@ std::vector<group_id> replay_state::grant_permits() {
   return granted;
 }
 
+bool replay_state::needed_at(group_id group, weight_version version) const {
+  const auto place = starts_.find(group);
+  if (place == starts_.end())
+    return false;
+  if (policy_->stamps())
+    return place->second.target_step <= static_cast<std::int64_t>(version.value);
+  const auto older = [&place](const auto& other) {
+    return other.second.dispatch_index < place->second.dispatch_index;
+  };
+  return std::ranges::none_of(starts_, older);
+}
+
 std::vector<row_id> replay_state::stop(group_id group) {
   const auto start = starts_.find(group);
   if (start == starts_.end()) return {};

@@ -1,7 +1,7 @@
 #include "actors/sampler/sampler_policy.hpp"
 
 #include <algorithm>
-#include <functional>
+#include <tuple>
 
 namespace weir {
 
@@ -79,8 +79,9 @@ protected:
     for (const policy_slot& slot : slots)
       if (slot.ready && (!oldest_unready || slot.admission_version <= *oldest_unready))
         chosen.push_back(&slot);
-    std::ranges::stable_sort(chosen, {},
-                             [](const policy_slot* slot) { return slot->admission_version; });
+    std::ranges::sort(chosen, {}, [](const policy_slot* slot) {
+      return std::tuple(slot->admission_version, slot->dispatch_index, slot->group);
+    });
     return ids_of(chosen);
   }
   [[nodiscard]] bool stale(const policy_slot& slot, weight_version version) const override {
@@ -133,8 +134,11 @@ protected:
           !outside_window(slot, version))
         chosen.push_back(&slot);
     if (freshest_first_)
-      std::ranges::stable_sort(chosen, std::ranges::greater{},
-                               [](const policy_slot* slot) { return *slot->start_version; });
+      std::ranges::sort(chosen, [](const policy_slot* left, const policy_slot* right) {
+        // The newest start version first; dispatch order among equals.
+        return std::tuple(*right->start_version, left->dispatch_index, left->group) <
+               std::tuple(*left->start_version, right->dispatch_index, right->group);
+      });
     return ids_of(chosen);
   }
   [[nodiscard]] bool stale(const policy_slot& slot, weight_version version) const override {

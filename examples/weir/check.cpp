@@ -1,4 +1,5 @@
 #include "examples/weir/commands.hpp"
+#include "examples/weir/unavailable.hpp"
 
 #include <cstdio>
 
@@ -13,7 +14,10 @@ exit_code check(const std::string& config_path, const std::vector<std::string>& 
   std::fputs(to_yaml(read->config).c_str(), stdout);
   for (const std::string& warning : read->warnings)
     std::fprintf(stderr, "warning: %s\n", warning.c_str());
-  return exit_code::done;
+  const std::vector<std::string> gaps = unavailable(read->config);
+  for (const std::string& gap : gaps)
+    std::fprintf(stderr, "%s: %s\n", config_path.c_str(), gap.c_str());
+  return gaps.empty() ? exit_code::done : exit_code::bad_usage;
 }
 
 } // namespace weir

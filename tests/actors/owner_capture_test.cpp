@@ -88,6 +88,16 @@ TEST_SUITE("actors/checkpoint/owner_capture") {
     CHECK_FALSE(owner.cut(epoch(3), [] { return 3; })->tainted);
   }
 
+  TEST_CASE("a capture that was tainted after it was written is dropped and counts for nothing") {
+    owner_capture<int> owner;
+    owner.applied(epoch(0));
+    REQUIRE(owner.cut(epoch(1), [] { return 1; }).has_value());
+    owner.applied(epoch(0));
+    CHECK_FALSE(owner.release(epoch(1)));
+    CHECK_FALSE(owner.section(epoch(1)).has_value());
+    CHECK(owner.cut(epoch(2), [] { return 2; })->mutations == 2);
+  }
+
   TEST_CASE("mutations count from the newest published capture") {
     owner_capture<int> owner;
     owner.applied(epoch(0));

@@ -50,14 +50,14 @@ inline void fill(store& plane, std::uint64_t seed, int rows) {
       token = static_cast<std::int32_t>(random() % 300);
     for (auto& one : noise)
       one = static_cast<float>(random()) * 1e-9F;
-    const row_input row{.key = at % 3 == 0 ? "key" + std::to_string(at) : "",
-                        .tags = {{"group", std::int64_t{at / 4}},
-                                 {"score", static_cast<double>(at) / 3},
-                                 {"task", std::string(at % 5 == 0 ? "" : "arithmetic")}},
-                        .cells = {vector_cell<std::int32_t>("tokens", tokens),
-                                  vector_cell<float>("noise", noise),
-                                  vector_cell<std::int64_t>("versions", versions),
-                                  scalar_cell("index", std::int32_t{at})}};
+    const std::int32_t index = at;
+    const row_input row{
+        .key = at % 3 == 0 ? "key" + std::to_string(at) : "",
+        .tags = {{"group", std::int64_t{at / 4}},
+                 {"score", static_cast<double>(at) / 3},
+                 {"task", std::string(at % 5 == 0 ? "" : "arithmetic")}},
+        .cells = {vector_cell<std::int32_t>("tokens", tokens), vector_cell<float>("noise", noise),
+                  vector_cell<std::int64_t>("versions", versions), scalar_cell("index", index)}};
     const auto staged = plane.stage(at % 7 == 6 ? "other" : "rollouts", std::span(&row, 1));
     REQUIRE(staged.has_value());
     if (at % 7 == 6) continue;

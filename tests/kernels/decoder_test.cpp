@@ -296,6 +296,12 @@ TEST_SUITE("kernels/decoder/limits") {
     CHECK_FALSE(decoder::create(tiny, {.block_tokens = 8}).has_value());
     CHECK_FALSE(decoder::create(tiny, {.prefill_tokens = 0}).has_value());
     CHECK_FALSE(decoder::create(tiny, {.threads = 0}).has_value());
+    const auto large = decoder::create(tiny, {.kv_blocks = 100, .cache_bytes_max = 100'000});
+    REQUIRE_FALSE(large.has_value());
+    CHECK(large.error().code == errc::exhausted);
+    CHECK(large.error().text ==
+          "decoder: a cache of 100 blocks exceeds 100000 bytes: lower kv_blocks or max_sequences");
+    CHECK(decoder::create(tiny, {.kv_blocks = 0xffffffff}).error().code == errc::exhausted);
     model_config odd = tiny;
     odd.kv_heads = 3;
     CHECK_FALSE(decoder::create(odd, {}).has_value());

@@ -1,17 +1,39 @@
+#include "examples/weir/unavailable.hpp"
 #include "tests/weir/config_support.hpp"
 
 using namespace weir;
 using namespace weir::test;
 
+namespace {
+
+/// Overrides of the minimal configuration, and what the refusal must name.
+struct rule {
+  std::vector<std::string> overrides;
+  std::vector<std::string> named;
+};
+
+const std::string failure_block = "async_rl.rollout_failure.";
+
+/// Each rule is refused alone, in one line that names every key with its value.
+void check_refused(const std::vector<rule>& rules) {
+  for (const rule& one : rules) {
+    const std::string text = contradiction(one.overrides);
+    CAPTURE(text);
+    CHECK(text.starts_with("run.yaml: "));
+    CHECK(text.find('\n') == std::string::npos);
+    for (const std::string& name : one.named) {
+      CAPTURE(name);
+      CHECK(text.find(name) != std::string::npos);
+    }
+  }
+}
+
+} // namespace
+
 TEST_SUITE_BEGIN("weir/config_rules");
 
-TEST_CASE("each contradiction is refused, naming both keys with their values") {
-  struct rule {
-    std::vector<std::string> overrides;
-    std::vector<std::string> named;
-  };
-  const std::string failure = "async_rl.rollout_failure.";
-  const rule rules[] = {
+TEST_CASE("contradictions of training and policy are refused, naming both keys") {
+  check_refused({
       {{"grpo.num_generations_per_prompt=1", "grpo.normalize_rewards=false"},
        {"grpo.use_leave_one_out_baseline (true)", "grpo.num_generations_per_prompt (1)"}},
       {{"grpo.num_generations_per_prompt=1", "grpo.use_leave_one_out_baseline=false"},
@@ -32,6 +54,11 @@ TEST_CASE("each contradiction is refused, naming both keys with their values") {
        {"policy.generation.max_new_tokens (128)", "policy.architecture.context (128)"}},
       {{"policy.warmup.stop_at_reward=0.3"},
        {"policy.warmup.stop_at_reward (0.3)", "policy.warmup.max_steps (0)"}},
+  });
+}
+
+TEST_CASE("contradictions of data and environment are refused, naming both keys") {
+  check_refused({
       {{"data.train.output_key=question"},
        {"data.train.input_key (\"question\")", "data.train.output_key (\"question\")"}},
       {{"data.prompt_template=Q"}, {"data.prompt_template (\"Q\")", "{input}"}},
@@ -40,6 +67,11 @@ TEST_CASE("each contradiction is refused, naming both keys with their values") {
       {{"env.kind=exact_answer", "env.command=[a]"},
        {"env.command ([\"a\"])", "env.kind (exact_answer)"}},
       {{"env.exact_answer.exact=0.2"}, {"number_credit", "env.exact_answer.exact (0.2)"}},
+  });
+}
+
+TEST_CASE("contradictions of sampler and weights are refused, naming both keys") {
+  check_refused({
       {{"async_rl.sampler.name=windowed", "async_rl.sampler.max_lookahead_versions=2"},
        {"async_rl.sampler.max_lookahead_versions (2)", "async_rl.sampler.name (windowed)"}},
       {{"async_rl.sampler.max_staleness_versions=2"},
@@ -51,31 +83,47 @@ TEST_CASE("each contradiction is refused, naming both keys with their values") {
        {"async_rl.sampler.target (\"x\")", "async_rl.sampler.name (in_order)"}},
       {{"async_rl.weight_update=pinned", "async_rl.sampler.name=windowed"},
        {"async_rl.weight_update (pinned)", "async_rl.sampler.name (windowed)"}},
-      {{"async_rl.weight_update=pinned", failure + "on_dropped_prompt=replace"},
-       {"async_rl.weight_update (pinned)", failure + "on_dropped_prompt (replace)"}},
+      {{"async_rl.weight_update=pinned", failure_block + "on_dropped_prompt=replace"},
+       {"async_rl.weight_update (pinned)", failure_block + "on_dropped_prompt (replace)"}},
       {{"async_rl.sampler.name=ready_first", "loss_fn.use_importance_sampling_correction=false"},
        {"async_rl.sampler.name (ready_first)",
         "loss_fn.use_importance_sampling_correction (false)"}},
+  });
+}
+
+TEST_CASE("contradictions of buffers and failures are refused, naming both keys") {
+  check_refused({
       {{"async_rl.min_groups_for_streaming_train=33"},
        {"async_rl.min_groups_for_streaming_train (33)", "grpo.num_prompts_per_step (32)"}},
       {{"async_rl.max_buffered_rollouts=63"},
        {"async_rl.max_buffered_rollouts (63)", "grpo.num_prompts_per_step (32)", "= 64"}},
       {{"async_rl.sampler.name=windowed", "async_rl.max_buffered_rollouts=31"},
        {"async_rl.max_buffered_rollouts (31)", "grpo.num_prompts_per_step (32)"}},
-      {{failure + "max_backoff_s=0.5"},
-       {failure + "max_backoff_s (0.5)", failure + "backoff_base_s (1.0)"}},
-      {{failure + "max_skipped_prompts=1", "async_rl.sampler.name=ready_first"},
-       {failure + "max_skipped_prompts (1)", "async_rl.sampler.name (ready_first)"}},
-      {{failure + "max_consecutive_dropped_prompts=1", "async_rl.sampler.name=weight_fifo"},
-       {failure + "max_consecutive_dropped_prompts (1)", "async_rl.sampler.name (weight_fifo)"}},
-      {{failure + "on_dropped_prompt=replace", failure + "max_replacement_attempts=0"},
-       {failure + "on_dropped_prompt (replace)", failure + "max_replacement_attempts (0)"}},
-      {{failure + "on_dropped_prompt=replace", failure + "replacement_reserve_prompts=0"},
-       {failure + "on_dropped_prompt (replace)", failure + "replacement_reserve_prompts (0)"}},
-      {{failure + "rollout_timeout_s=600"},
-       {failure + "rollout_timeout_s (600.0)", "async_rl.stall_watchdog.stall_timeout_s (600.0)"}},
-      {{failure + "generation_timeout_s=700"}, {failure + "generation_timeout_s (700.0)"}},
-      {{failure + "env_timeout_s=700"}, {failure + "env_timeout_s (700.0)"}},
+      {{failure_block + "max_backoff_s=0.5"},
+       {failure_block + "max_backoff_s (0.5)", failure_block + "backoff_base_s (1.0)"}},
+      {{failure_block + "max_skipped_prompts=1", "async_rl.sampler.name=ready_first"},
+       {failure_block + "max_skipped_prompts (1)", "async_rl.sampler.name (ready_first)"}},
+      {{failure_block + "max_consecutive_dropped_prompts=1", "async_rl.sampler.name=weight_fifo"},
+       {failure_block + "max_consecutive_dropped_prompts (1)",
+        "async_rl.sampler.name (weight_fifo)"}},
+      {{failure_block + "on_dropped_prompt=replace", failure_block + "max_replacement_attempts=0"},
+       {failure_block + "on_dropped_prompt (replace)",
+        failure_block + "max_replacement_attempts (0)"}},
+      {{failure_block + "on_dropped_prompt=replace",
+        failure_block + "replacement_reserve_prompts=0"},
+       {failure_block + "on_dropped_prompt (replace)",
+        failure_block + "replacement_reserve_prompts (0)"}},
+  });
+}
+
+TEST_CASE("contradictions of deadlines, data plane and checkpoints are refused, naming both keys") {
+  check_refused({
+      {{failure_block + "rollout_timeout_s=600"},
+       {failure_block + "rollout_timeout_s (600.0)",
+        "async_rl.stall_watchdog.stall_timeout_s (600.0)"}},
+      {{failure_block + "generation_timeout_s=700"},
+       {failure_block + "generation_timeout_s (700.0)"}},
+      {{failure_block + "env_timeout_s=700"}, {failure_block + "env_timeout_s (700.0)"}},
       {{"checkpointing.quiesce_timeout_s=600"},
        {"checkpointing.quiesce_timeout_s (600.0)", "stall_timeout_s (600.0)"}},
       {{"async_rl.generator_health.probe_timeout_s=5"},
@@ -95,17 +143,7 @@ TEST_CASE("each contradiction is refused, naming both keys with their values") {
       {{"checkpointing.metric_name=reward"}, {"checkpointing.metric_name (\"reward\")"}},
       {{"checkpointing.checkpoint_must_save_by=soon"},
        {"checkpointing.checkpoint_must_save_by", "DD:HH:MM:SS"}},
-  };
-  for (const rule& one : rules) {
-    const std::string text = contradiction(one.overrides);
-    CAPTURE(text);
-    CHECK(text.starts_with("run.yaml: "));
-    CHECK(text.find('\n') == std::string::npos);
-    for (const std::string& name : one.named) {
-      CAPTURE(name);
-      CHECK(text.find(name) != std::string::npos);
-    }
-  }
+  });
 }
 
 TEST_CASE("what is on the right side of each rule is accepted") {
@@ -135,6 +173,14 @@ TEST_CASE("what is legal and questionable is a warning") {
                  {"W is 1", "async_rl.sampler.name (in_order)", "off-policy"}));
   CHECK(mentions(warnings({"checkpointing.enabled=false"}), {"nothing of this run survives"}));
   CHECK(mentions(warnings({"checkpointing.save_optimizer=false"}), {"other weights"}));
+}
+
+TEST_CASE("what this build cannot act on is named with its value and a way out") {
+  CHECK(unavailable(accepted({})).empty());
+  const auto gaps = unavailable(accepted({"grpo.max_rollout_turns=2", "logger.trace=true"}));
+  CHECK(gaps ==
+        std::vector<std::string>{"grpo.max_rollout_turns (2) is not available in this build; use 1",
+                                 "logger.trace (true) is not available in this build; use false"});
 }
 
 TEST_CASE("a run is reproducible when it is synchronous or its weights are pinned") {

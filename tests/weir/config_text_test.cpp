@@ -108,6 +108,39 @@ TEST_CASE("every default lies in its own range") {
   }
 }
 
+TEST_CASE("the example is right, with nothing that this build lacks") {
+  const std::string text = source_file("examples/arithmetic/grpo.yaml");
+  const auto read = read_config(text);
+  const std::string why = read ? std::string() : read.error().text;
+  REQUIRE_MESSAGE(read.has_value(), why);
+  CHECK(read->warnings.empty());
+  CHECK(read->config.data.train.path == "/base/problems.jsonl");
+  for (const char* drilled : {"grpo.max_num_steps=60", "async_rl.sampler.max_lookahead_versions=0"})
+    CHECK(read_config(text, {drilled}).has_value());
+}
+
+// yaml-cpp is not ours: whatever it does with damaged text must end in an answer.
+TEST_CASE("damaged text is read or refused, never a crash") {
+  const std::string text = source_file("examples/arithmetic/grpo.yaml");
+  std::size_t refused = 0;
+  for (std::size_t at = 0; at < text.size(); at += 3) {
+    if (!read_config(text.substr(0, at))) ++refused;
+    for (const char damage : {'{', '[', '&', '*', '"', ':', '\t', '\0', '\xff'}) {
+      std::string damaged = text;
+      damaged[at] = damage;
+      if (!read_config(damaged)) ++refused;
+    }
+  }
+  CHECK(refused > 0);
+  for (const char* deep : {"[", "{a: ", "- ", "? ", "!", "&a "})
+    for (const std::size_t times : {100U, 20'000U}) {
+      std::string nested;
+      for (std::size_t level = 0; level < times; ++level)
+        nested += deep;
+      CHECK_FALSE(read_config(nested).has_value());
+    }
+}
+
 TEST_CASE("CONFIG.md is what the table says; weir check --keys writes it") {
   CHECK(source_file("examples/weir/CONFIG.md") == config_reference());
 }

@@ -1,0 +1,55 @@
+#include "examples/weir/unavailable.hpp"
+
+#include "examples/weir/config_value.hpp"
+
+namespace weir {
+
+namespace {
+
+struct gap {
+  std::string_view path;
+  bool (*asked)(const run_config&);
+  std::string_view instead;
+};
+
+constexpr gap gaps[] = {
+    {"async_rl.sampler.name",
+     [](const run_config& config) { return config.async_rl.sampler.name == sampler_kind::custom; },
+     "use a built-in sampler"},
+    {"data_plane.spill_dir",
+     [](const run_config& config) { return config.data_plane.spill_dir.has_value(); },
+     "set it to null and raise data_plane.capacity_bytes"},
+    {"env.kind", [](const run_config& config) { return config.env.kind == env_kind::command; },
+     "use exact_answer"},
+    {"grpo.max_rollout_turns",
+     [](const run_config& config) { return config.grpo.max_rollout_turns > 1; }, "use 1"},
+    {"grpo.val_at_end", [](const run_config& config) { return config.grpo.val_at_end; },
+     "use false"},
+    {"grpo.val_at_start", [](const run_config& config) { return config.grpo.val_at_start; },
+     "use false"},
+    {"grpo.val_period", [](const run_config& config) { return config.grpo.val_period > 0; },
+     "use 0"},
+    {"logger.metrics_port",
+     [](const run_config& config) { return config.logger.metrics_port.has_value(); },
+     "use null; metrics.jsonl has the same figures"},
+    {"logger.trace", [](const run_config& config) { return config.logger.trace; }, "use false"},
+    {"policy.tokenizer", [](const run_config& config) { return config.policy.tokenizer != "byte"; },
+     "use byte"},
+};
+
+} // namespace
+
+std::vector<std::string> unavailable(const run_config& config) {
+  std::vector<std::string> lines;
+  for (const gap& one : gaps) {
+    if (!one.asked(config)) continue;
+    const config_key* key = find_key(one.path);
+    ensure(key != nullptr, "a gap is about a key of the table");
+    std::string line(one.path);
+    line.append(" (").append(format(*key, config)).append(") is not available in this build; ");
+    lines.push_back(line.append(one.instead));
+  }
+  return lines;
+}
+
+} // namespace weir
