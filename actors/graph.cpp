@@ -17,15 +17,26 @@ public:
 /// A question to an actor, answered on its turn.
 class posted_question final : public detail::posted_call {
 public:
-  posted_question(const actor& asked, std::function<std::string(const actor&)> question)
-      : asked_(asked), question_(std::move(question)) {}
+  posted_question(std::string name, const actor& asked,
+                  std::function<std::string(const actor&)> question)
+      : name_(std::move(name)), asked_(asked), question_(std::move(question)) {}
+  posted_question(const posted_question&) = delete;
+  posted_question& operator=(const posted_question&) = delete;
+  ~posted_question() override {
+    if (!answered_) answer_.set_value("  " + name_ + " has ended\n");
+  }
   [[nodiscard]] std::future<std::string> answer() { return answer_.get_future(); }
-  void run() noexcept override { answer_.set_value(question_(asked_)); }
+  void run() noexcept override {
+    answered_ = true;
+    answer_.set_value(question_(asked_));
+  }
 
 private:
+  std::string name_;
   const actor& asked_;
   std::function<std::string(const actor&)> question_;
   std::promise<std::string> answer_;
+  bool answered_ = false;
 };
 
 constexpr std::chrono::seconds question_limit(1);
@@ -171,9 +182,9 @@ graph::member* graph::member_named(const std::string& name) {
 
 std::optional<std::string>
 graph::ask_member(const member& asked, std::function<std::string(const actor&)> question) const {
-  auto posted = std::make_shared<posted_question>(*asked.asked, std::move(question));
+  auto posted = std::make_shared<posted_question>(asked.name, *asked.asked, std::move(question));
   auto answer = posted->answer();
-  post_call(asked.where, posted);
+  post_call(asked.where, std::move(posted));
   if (answer.wait_for(question_limit) != std::future_status::ready) return std::nullopt;
   return answer.get();
 }

@@ -18,16 +18,17 @@ namespace {
 std::atomic<std::uint64_t> allocations = 0;
 } // namespace
 
-// Counts what comes from the heap, ours and CAF's alike.
-void* operator new(std::size_t bytes) {
+// Counts what comes from the heap, ours and CAF's alike. Not inlined: g++ would take the pair apart
+// and warn about the halves.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   allocations.fetch_add(1, std::memory_order_relaxed);
   if (void* memory = std::malloc(bytes)) return memory;
   std::abort();
 }
-void operator delete(void* memory) noexcept {
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
   std::free(memory);
 }
-void operator delete(void* memory, std::size_t) noexcept {
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
   std::free(memory);
 }
 

@@ -182,15 +182,15 @@ void actor::receive_frame(const detail::address& from, detail::parcel& came) {
 
 void actor::serve_request(const detail::address& from, frame& request) {
   envelope& header = request.header;
-  detail::request_origin origin{from, header.request_id, request.type(), header.lease};
+  detail::request_origin asked{from, header.request_id, request.type(), header.lease};
   const bool is_note = header.request_id == 0;
   const auto refuse = [&](errc code, std::string text) {
     if (is_note)
-      log(log_level::warning, std::string(message_name(origin.type)) + " dropped: " + text);
+      log(log_level::warning, std::string(message_name(asked.type)) + " dropped: " + text);
     else
-      detail::send_refusal(ctx_.self(), name(), origin, code, std::move(text));
+      detail::send_refusal(ctx_.self(), name(), asked, code, std::move(text));
   };
-  const auto place = handlers_.find(origin.type.value);
+  const auto place = handlers_.find(asked.type.value);
   if (stopping_) return refuse(errc::unavailable, name() + " is stopping");
   // A note of a thread that is no actor has no sender, and no life that could be over.
   if (header.sender != nullptr && header.life != life())
@@ -200,27 +200,27 @@ void actor::serve_request(const detail::address& from, frame& request) {
   detail::handler& handler = *place->second;
   if (handler.mutating() && !header.lease.present())
     return refuse(errc::invalid_argument, "a mutating request needs a lease");
-  if (handler.mutating() && !admit_leased(origin)) return;
+  if (handler.mutating() && !admit_leased(asked)) return;
   // A leased request is applied however late: its transaction waits for the answer.
   if (!handler.mutating() && header.deadline_ns != 0 && header.deadline_ns <= clock().now())
     return refuse(errc::timed_out, "the deadline had passed when it was read");
-  root_.adopt(handler.start(*this, std::move(origin), std::move(request.content)));
+  root_.adopt(handler.start(*this, std::move(asked), std::move(request.content)));
 }
 
-bool actor::admit_leased(const detail::request_origin& origin) {
+bool actor::admit_leased(const detail::request_origin& asked) {
   detail::answer again;
-  switch (replies_.admit(origin.lease, {origin.to, origin.request_id}, again)) {
+  switch (replies_.admit(asked.lease, {asked.to, asked.request_id}, again)) {
   case detail::reply_memory::verdict::first:
     return true;
   case detail::reply_memory::verdict::pending:
     return false;
   case detail::reply_memory::verdict::answered:
-    detail::send_answer(ctx_.self(), {origin.to, origin.request_id}, again);
+    detail::send_answer(ctx_.self(), {asked.to, asked.request_id}, again);
     return false;
   case detail::reply_memory::verdict::fenced:
-    detail::send_refusal(ctx_.self(), name(), origin, errc::conflict,
-                         "instance " + std::to_string(origin.lease.instance) + " of " +
-                             *origin.lease.origin + " was replaced by a newer one");
+    detail::send_refusal(ctx_.self(), name(), asked, errc::conflict,
+                         "instance " + std::to_string(asked.lease.instance) + " of " +
+                             *asked.lease.origin + " was replaced by a newer one");
     return false;
   }
   return false;

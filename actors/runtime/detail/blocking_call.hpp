@@ -14,13 +14,14 @@ namespace weir::detail {
 template <class Outcome>
 class outcome_guard {
 public:
-  explicit outcome_guard(std::promise<Outcome> outcome) noexcept : outcome_(std::move(outcome)) {}
+  outcome_guard() = default;
   outcome_guard(outcome_guard&& other) noexcept
       : outcome_(std::move(other.outcome_)), owed_(std::exchange(other.owed_, false)) {}
   outcome_guard& operator=(outcome_guard&&) = delete;
   ~outcome_guard() {
     if (owed_) outcome_.set_value(failure(errc::cancelled, "the graph was stopped"));
   }
+  [[nodiscard]] std::future<Outcome> outcome() { return outcome_.get_future(); }
   void set(Outcome value) {
     owed_ = false;
     outcome_.set_value(std::move(value));
@@ -38,14 +39,12 @@ public:
   using outcome_type = typename flat_result<value_type>::type;
 
   blocking_call(scope& where, Callable callable, Args... args)
-      : scope_(where), callable_(std::move(callable)), args_(std::move(args)...),
-        promise_(std::promise<outcome_type>()) {}
+      : scope_(where), callable_(std::move(callable)), args_(std::move(args)...) {}
 
-  [[nodiscard]] std::future<outcome_type> outcome() { return promise_.get_future(); }
+  [[nodiscard]] std::future<outcome_type> outcome() { return guard_.outcome(); }
   void run() noexcept override {
     const auto start = [this](auto&... arg) {
-      scope_.adopt(finish(outcome_guard<outcome_type>(std::move(promise_)), std::move(callable_),
-                          std::move(arg)...));
+      scope_.adopt(finish(std::move(guard_), std::move(callable_), std::move(arg)...));
     };
     std::apply(start, args_);
   }
@@ -64,7 +63,7 @@ private:
   scope& scope_;
   Callable callable_;
   std::tuple<Args...> args_;
-  std::promise<outcome_type> promise_;
+  outcome_guard<outcome_type> guard_;
 };
 
 } // namespace weir::detail
