@@ -4,6 +4,7 @@
 #include "messages/catalogue_generated.hpp"
 #include "messages/frame.hpp"
 
+#include <string>
 #include <utility>
 
 namespace weir {
@@ -54,6 +55,11 @@ template <class Native>
     return table::Pack(builder, &value);
   };
   return build<table>(256, fill, std::move(attachments));
+}
+
+/// A string field; an absent one, which is also how an empty one travels, is empty.
+[[nodiscard]] inline std::string text_of(const flatbuffers::String* field) {
+  return field != nullptr ? field->str() : std::string();
 }
 
 /// Reads a payload as a `T`, or says what else it is.

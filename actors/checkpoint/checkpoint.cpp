@@ -23,8 +23,7 @@ result<captured_report> report_of(const Captured& answer) {
   report.trainer_step = answer.trainer_step();
   if (answer.tallies() == nullptr) return report;
   for (const auto* tally : *answer.tallies()) {
-    const std::string_view state =
-        tally->state() != nullptr ? tally->state()->string_view() : std::string_view();
+    const std::string state = text_of(tally->state());
     auto added = add_tally(report.tallies, state, tally_from(tally->count(), tally->sum()));
     if (!added) return failure(std::move(added.error()));
   }
@@ -90,8 +89,7 @@ task<void> checkpoint::sleep(std::chrono::nanoseconds rest) {
 }
 
 task<checkpoint::published_reply> checkpoint::on_request(message<RequestCheckpoint> request) {
-  const request_ticket mine =
-      issue(request->reason() != nullptr ? request->reason()->str() : std::string("on request"));
+  const request_ticket mine = issue(text_of(request->reason()));
   while (!tickets_.at(mine.value).answer)
     co_await answered_.raised();
   auto answer = std::move(*tickets_.at(mine.value).answer);

@@ -42,7 +42,7 @@ write_one_section(const section_target& target, std::string path,
 
 dataplane::finished_section section_from(const SectionFile& file, epoch_id epoch) {
   dataplane::finished_section section;
-  section.file.path = file.path() != nullptr ? file.path()->str() : std::string();
+  section.file.path = text_of(file.path());
   section.file.bytes = file.size();
   if (file.checksum() != nullptr)
     section.file.checksum = {file.checksum()->low(), file.checksum()->high()};
@@ -162,8 +162,8 @@ task<result<message<SectionWritten>>> participant::on_write(message<WriteSection
   const epoch_id epoch = epoch_of(request->epoch());
   auto section = captured_.section(epoch);
   if (!section) co_return failure(std::move(section.error()));
-  const section_target target{env().storage(), request->directory()->str(), epoch,
-                              request->link_policy_from()->str()};
+  const section_target target{env().storage(), text_of(request->directory()), epoch,
+                              text_of(request->link_policy_from())};
   const auto captured = *section;
   auto work = [captured, target] { return captured->write(target); };
   auto written = co_await offload(std::move(work));

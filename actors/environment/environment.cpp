@@ -7,14 +7,6 @@
 
 namespace weir {
 
-namespace {
-
-std::string text_of(const flatbuffers::String* text) {
-  return text != nullptr ? text->str() : std::string();
-}
-
-} // namespace
-
 environment::environment(context ctx, scorer how) : actor(std::move(ctx)), scorer_(std::move(how)) {
   ensure(scorer_.score != nullptr, "an environment has a way to score");
   serve(&environment::on_score);

@@ -10,9 +10,8 @@ namespace weir {
 
 replay::replay(context ctx, replay_contents contents, weight_version version, event_sink& events,
                std::shared_ptr<run_counters> counters)
-    : participant(std::move(ctx), barrier_role::both, events),
-      state_(std::move(contents.index)), store_(std::move(contents.rows)), version_(version),
-      counters_(std::move(counters)) {
+    : participant(std::move(ctx), barrier_role::both, events), state_(std::move(contents.index)),
+      store_(std::move(contents.rows)), version_(version), counters_(std::move(counters)) {
   serve(&replay::on_start);
   serve(&replay::on_stage);
   serve(&replay::on_commit);
@@ -174,7 +173,7 @@ task<void> replay::on_discard(message<DiscardGroup> note) {
 }
 
 task<void> replay::on_supply_ended(message<SupplyEnded> note) {
-  state_.end_supply(note->reason() != nullptr ? note->reason()->str() : "the supply ended");
+  state_.end_supply(text_of(note->reason()));
   changed();
   co_return;
 }

@@ -88,8 +88,7 @@ std::vector<group_id> replay_state::grant_permits() {
 
 bool replay_state::needed_at(group_id group, weight_version version) const {
   const auto place = starts_.find(group);
-  if (place == starts_.end())
-    return false;
+  if (place == starts_.end()) return false;
   if (policy_->stamps())
     return place->second.target_step <= static_cast<std::int64_t>(version.value);
   const auto older = [&place](const auto& other) {

@@ -39,14 +39,13 @@ constexpr std::uint64_t stream_credit = 16;
 /// Ends a group's turn in the bookkeeping on every way out of its coroutine.
 class end_of_group {
 public:
-  end_of_group(rollout_state& state, group_id group, signal& ended, signal& flights)
-      : state_(state), group_(group), ended_(ended), flights_(flights) {}
+  end_of_group(rollout_state& state, group_id group, signal& ended, std::function<void()> moved)
+      : state_(state), group_(group), ended_(ended), moved_(std::move(moved)) {}
   end_of_group(const end_of_group&) = delete;
   end_of_group& operator=(const end_of_group&) = delete;
   ~end_of_group() {
     state_.finished(group_);
-    std::ignore = state_.grant_flights(); // Those who got one look for themselves.
-    flights_.raise();
+    moved_();
     ended_.raise();
   }
 
@@ -54,7 +53,7 @@ private:
   rollout_state& state_;
   group_id group_;
   signal& ended_;
-  signal& flights_;
+  std::function<void()> moved_;
 };
 
 result<std::vector<ledger_record>> records_of(const UnfinishedListed& listed) {
@@ -95,10 +94,10 @@ PromptKeyT key_of(const ledger_record& record) {
 } // namespace
 
 rollout::rollout(context ctx, rollout_options options, rollout_peers peers, text_codec codec,
-                 event_sink& events)
+                 event_sink& events, std::shared_ptr<run_counters> counters)
     : participant(std::move(ctx), barrier_role::only_origin, events), options_(options),
-      peers_(std::move(peers)), codec_(std::move(codec)), state_(options_.limits),
-      outstanding_(peers_.generators.size(), 0) {
+      peers_(std::move(peers)), codec_(std::move(codec)), counters_(std::move(counters)),
+      state_(options_.limits), outstanding_(peers_.generators.size(), 0) {
   ensure(!peers_.generators.empty(), "a rollout actor has a generator");
   ensure(!peers_.environments.empty(), "a rollout actor has an environment");
 }
@@ -307,8 +306,8 @@ void rollout::start(group_ptr group) {
 }
 
 task<void> rollout::run_group(group_ptr group) {
-  const end_of_group bookkeeping(state_, group_id(group->prompt.group), group_ended_,
-                                 flights_moved_);
+  const auto moved = [this] { flights_moved(); };
+  const end_of_group bookkeeping(state_, group_id(group->prompt.group), group_ended_, moved);
   auto done = co_await finish_group(group);
   if (!done) fail(std::move(done.error()));
 }
@@ -364,6 +363,7 @@ task<void> rollout::take_flight(group_ptr group) {
 
 void rollout::flights_moved() {
   std::ignore = state_.grant_flights(); // Those who got one look for themselves.
+  counters_->groups_in_flight.store(state_.in_flight(), std::memory_order_relaxed);
   flights_moved_.raise();
 }
 

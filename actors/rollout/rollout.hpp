@@ -16,6 +16,7 @@
 #include "actors/protocols.hpp"
 #include "actors/rollout/rollout_group.hpp"
 #include "actors/rollout/rollout_state.hpp"
+#include "actors/run_counters.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -64,7 +65,7 @@ public:
   static constexpr bool is_origin = true;
 
   rollout(context ctx, rollout_options options, rollout_peers peers, text_codec codec,
-          event_sink& events);
+          event_sink& events, std::shared_ptr<run_counters> counters);
 
 private:
   task<void> run() override;
@@ -107,6 +108,7 @@ private:
   const rollout_options options_;
   const rollout_peers peers_;
   const text_codec codec_;
+  const std::shared_ptr<run_counters> counters_;
   rollout_state state_;
   std::map<group_id, PromptT> reserved_prompts_; ///< Of the groups that wait for admission.
   std::vector<std::uint64_t> outstanding_;       ///< Groups at each generator.

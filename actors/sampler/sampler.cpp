@@ -19,7 +19,7 @@ result<std::vector<group_reservation>> reservations_of(const ReserveGroups& requ
     group.group = group_id(entry.group());
     group.sample = {entry.sample()->epoch(), entry.sample()->position()};
     group.hash = {entry.content_hash()->low(), entry.content_hash()->high()};
-    group.task = entry.task() != nullptr ? entry.task()->str() : std::string();
+    group.task = text_of(entry.task());
     group.siblings = entry.siblings();
     groups.push_back(std::move(group));
   }

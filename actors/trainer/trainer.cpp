@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <utility>
 
 namespace weir {
@@ -67,7 +68,9 @@ task<result<void>> trainer::train() {
   RunFinishedT finished;
   finished.steps = state_.step();
   finished.reason = reason;
-  peers_.observer.tell(pack(finished));
+  auto request = pack(finished);
+  auto noted = co_await peers_.observer.ask(request, within(options_.request_timeout));
+  std::ignore = noted; // Nobody may be watching; the job is done all the same.
   finish_run();
   co_return result<void>();
 }
@@ -268,7 +271,7 @@ task<result<void>> trainer::save(std::string reason) {
   auto published = co_await peers_.checkpoint.ask(request, within(options_.save_timeout));
   if (!published)
     log(log_level::error,
-              "no bundle was published (" + reason + "): " + to_string(published.error()));
+        "no bundle was published (" + reason + "): " + to_string(published.error()));
   co_return result<void>();
 }
 
@@ -279,8 +282,7 @@ task<result<void>> trainer::await_cut() {
   const auto wanted = static_cast<std::int64_t>(*uncut_save_);
   auto cut = co_await with_deadline(cut_reached(wanted), within(options_.save_timeout));
   if (!cut)
-    log(log_level::warning,
-              "the save of step " + std::to_string(wanted) + " was not cut in time");
+    log(log_level::warning, "the save of step " + std::to_string(wanted) + " was not cut in time");
   uncut_save_.reset();
   co_return result<void>();
 }

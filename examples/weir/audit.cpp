@@ -18,14 +18,12 @@ constexpr std::uint64_t events_bytes_max = 16ULL << 30;
 std::optional<incarnation> incarnation_of(std::string_view name) {
   constexpr std::string_view prefix = "events-";
   constexpr std::string_view suffix = ".jsonl";
-  if (!name.starts_with(prefix) || !name.ends_with(suffix))
-    return std::nullopt;
+  if (!name.starts_with(prefix) || !name.ends_with(suffix)) return std::nullopt;
   const std::string_view digits =
       name.substr(prefix.size(), name.size() - prefix.size() - suffix.size());
   std::uint64_t number = 0;
   const auto [end, status] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (status != std::errc{} || end != digits.data() + digits.size())
-    return std::nullopt;
+  if (status != std::errc{} || end != digits.data() + digits.size()) return std::nullopt;
   return incarnation(number);
 }
 
@@ -39,16 +37,13 @@ struct event_texts {
 result<event_texts> read_events(dataplane::disk& storage, const std::string& run_directory) {
   event_texts read;
   const auto entries = storage.list(run_directory);
-  if (!entries)
-    return failure(entries.error());
+  if (!entries) return failure(entries.error());
   for (const dataplane::directory_entry& entry : *entries) {
     const auto life = incarnation_of(entry.name);
-    if (!life)
-      continue;
-    const auto bytes = dataplane::read_file(
-        storage, dataplane::join(run_directory, entry.name), events_bytes_max);
-    if (!bytes)
-      return failure(bytes.error());
+    if (!life) continue;
+    const auto bytes =
+        dataplane::read_file(storage, dataplane::join(run_directory, entry.name), events_bytes_max);
+    if (!bytes) return failure(bytes.error());
     read.lives.push_back(*life);
     read.names.push_back(entry.name);
     read.texts.emplace_back(reinterpret_cast<const char*>(bytes->data()), bytes->size());
@@ -64,21 +59,17 @@ result<std::vector<bundle_facts>> read_bundles(dataplane::disk& storage,
                                                const std::string& run_directory) {
   std::vector<bundle_facts> facts;
   const auto entries = storage.list(run_directory);
-  if (!entries)
-    return failure(entries.error());
+  if (!entries) return failure(entries.error());
   for (const dataplane::directory_entry& entry : *entries) {
-    if (entry.kind != dataplane::entry_kind::directory)
-      continue;
+    if (entry.kind != dataplane::entry_kind::directory) continue;
     const auto survey =
         dataplane::survey_bundles(storage, dataplane::join(run_directory, entry.name));
-    if (!survey)
-      return failure(survey.error());
+    if (!survey) return failure(survey.error());
     for (const dataplane::bundle& bundle : survey->readable) {
       bundle_facts fact;
       fact.bundle = dataplane::to_string(bundle.name);
       fact.epoch = bundle.content.epoch;
-      if (bundle.content.parent)
-        fact.parent = bundle.content.parent->name;
+      if (bundle.content.parent) fact.parent = bundle.content.parent->name;
       for (const dataplane::owner_sequence& owner : bundle.content.owners)
         fact.owners.push_back({owner.owner, owner.sequence});
       facts.push_back(std::move(fact));
@@ -88,8 +79,8 @@ result<std::vector<bundle_facts>> read_bundles(dataplane::disk& storage,
 }
 
 void print_lives(const audit_report& report) {
-  std::printf("%-12s %-14s %10s %12s %8s  %s\n", "incarnation", "restored", "events",
-              "rolled back", "bundles", "end");
+  std::printf("%-12s %-14s %10s %12s %8s  %s\n", "incarnation", "restored", "events", "rolled back",
+              "bundles", "end");
   for (const incarnation_audit& life : report.incarnations) {
     const std::string end =
         life.finished ? std::string(to_string(*life.finished)) : std::string("killed");
@@ -108,11 +99,9 @@ void print_lives(const audit_report& report) {
 result<audit_report> audit_run(const std::string& run_directory) {
   const auto storage = dataplane::make_posix_disk();
   const auto events = read_events(*storage, run_directory);
-  if (!events)
-    return failure(events.error());
+  if (!events) return failure(events.error());
   const auto bundles = read_bundles(*storage, run_directory);
-  if (!bundles)
-    return failure(bundles.error());
+  if (!bundles) return failure(bundles.error());
   std::vector<event_file> files;
   for (std::size_t i = 0; i < events->lives.size(); ++i)
     files.push_back({events->lives[i], events->names[i], events->texts[i]});
@@ -126,12 +115,10 @@ exit_code print_audit(const std::string& run_directory) {
     return exit_code::failed;
   }
   print_lives(*report);
-  std::printf("\n%-12s %llu\n", "handed out",
-              static_cast<unsigned long long>(report->handed_out));
+  std::printf("\n%-12s %llu\n", "handed out", static_cast<unsigned long long>(report->handed_out));
   for (std::size_t state = 1; state < group_states; ++state) {
     if (report->in_state[state] > 0)
-      std::printf("%-12s %llu\n",
-                  std::string(to_string(static_cast<group_state>(state))).c_str(),
+      std::printf("%-12s %llu\n", std::string(to_string(static_cast<group_state>(state))).c_str(),
                   static_cast<unsigned long long>(report->in_state[state]));
   }
   std::printf("%-12s %llu\n%-12s %llu\n", "steps",

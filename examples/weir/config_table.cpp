@@ -287,8 +287,7 @@ constexpr config_key keys[] = {
      .range = {.low = 0, .high = 1},
      .meaning = "Partial credit for as many digits as the answer has."},
     {.path = "env.exact_answer.digit_credit",
-     .field =
-         at<&run_config::env, &env_config::exact_answer, &exact_answer_config::digit_credit>(),
+     .field = at<&run_config::env, &env_config::exact_answer, &exact_answer_config::digit_credit>(),
      .range = {.low = 0, .high = 1},
      .meaning = "Partial credit for digits in their place: this x their share of the number."},
     {.path = "async_rl.sampler.name",

@@ -13,9 +13,9 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <set>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <system_error>
 
 namespace weir {

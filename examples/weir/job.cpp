@@ -49,15 +49,13 @@ result<std::shared_ptr<const dataset>> read_dataset(dataplane::disk& storage,
     return failure(errc::invalid_argument,
                    "data.train.path: is not set; name a JSON Lines file of problems");
   const auto bytes = dataplane::read_file(storage, *source.path, dataset_bytes_max);
-  if (!bytes)
-    return failure(bytes.error().code, "data.train.path: " + bytes.error().text);
+  if (!bytes) return failure(bytes.error().code, "data.train.path: " + bytes.error().text);
   std::string content(reinterpret_cast<const char*>(bytes->data()), bytes->size());
   dataset_options options;
   options.input_key = source.input_key;
   options.output_key = source.output_key;
   auto records = dataset::parse(*source.path, std::move(content), options);
-  if (!records)
-    return failure(std::move(records.error()));
+  if (!records) return failure(std::move(records.error()));
   return std::make_shared<const dataset>(std::move(*records));
 }
 
@@ -82,11 +80,10 @@ result<void> check_lengths(const job& work) {
   const std::uint64_t context = work.model.context;
   const std::uint64_t completion = work.config.policy.generation.max_new_tokens;
   for (std::uint64_t i = 0; i < work.records->size(); ++i) {
-    const std::string prompt =
-        render_prompt(work.config.data.prompt_template, work.records->at(i).prompt);
-    const std::uint64_t tokens = work.text->encode(prompt).size();
-    if (tokens > 0 && tokens + completion <= context)
-      continue;
+    const std::string text = work.records->at(i).prompt;
+    const std::uint64_t tokens =
+        prompt_tokens(*work.text, work.config.data.prompt_template, text).size();
+    if (tokens > 0 && tokens + completion <= context) continue;
     return failure(errc::invalid_argument,
                    work.records->place_of(i) + ": the prompt has " + std::to_string(tokens) +
                        " tokens; with policy.generation.max_new_tokens (" +
@@ -99,20 +96,18 @@ result<void> check_lengths(const job& work) {
 
 std::vector<warmup_example> warmup_examples(const job& work) {
   std::vector<warmup_example> examples;
-  if (work.config.policy.warmup.max_steps == 0)
-    return examples;
+  if (work.config.policy.warmup.max_steps == 0) return examples;
   for (std::uint64_t i = 0; i < work.records->size(); ++i) {
     const dataset_record record = work.records->at(i);
     warmup_example example;
     example.prompt = record.prompt;
     example.answer = record.answer;
     example.prompt_tokens =
-        work.text->encode(render_prompt(work.config.data.prompt_template, record.prompt));
+        prompt_tokens(*work.text, work.config.data.prompt_template, record.prompt);
     example.answer_tokens = work.text->encode(final_answer(record.answer));
     example.answer_tokens.push_back(work.text->end());
     const std::size_t tokens = example.prompt_tokens.size() + example.answer_tokens.size();
-    if (tokens <= work.model.context)
-      examples.push_back(std::move(example));
+    if (tokens <= work.model.context) examples.push_back(std::move(example));
   }
   return examples;
 }
@@ -172,19 +167,18 @@ result<kernels::model_config> model_of(dataplane::disk& storage, const run_confi
     model.layers = static_cast<std::uint32_t>(shape.layers);
     model.heads = static_cast<std::uint32_t>(shape.heads);
     model.kv_heads = static_cast<std::uint32_t>(shape.kv_heads);
-    model.head_size = static_cast<std::uint32_t>(shape.hidden / std::max<std::uint64_t>(shape.heads, 1));
+    model.head_size =
+        static_cast<std::uint32_t>(shape.hidden / std::max<std::uint64_t>(shape.heads, 1));
     model.ffn = static_cast<std::uint32_t>(shape.ffn);
     model.context = static_cast<std::uint32_t>(shape.context);
     return model;
   }
   const std::string path = dataplane::join(*config.policy.model, "config.json");
   const auto bytes = dataplane::read_file(storage, path, model_file_bytes_max);
-  if (!bytes)
-    return failure(bytes.error().code, "policy.model: " + bytes.error().text);
+  if (!bytes) return failure(bytes.error().code, "policy.model: " + bytes.error().text);
   auto read = kernels::parse_config(
       std::string_view(reinterpret_cast<const char*>(bytes->data()), bytes->size()));
-  if (!read)
-    return failure(read.error().code, path + ": " + read.error().text);
+  if (!read) return failure(read.error().code, path + ": " + read.error().text);
   if (read->vocabulary < vocabulary)
     return failure(errc::invalid_argument,
                    path + ": a vocabulary of " + std::to_string(read->vocabulary) +
@@ -196,16 +190,13 @@ result<kernels::model_config> model_of(dataplane::disk& storage, const run_confi
 result<kernels::float_buffer> read_model(dataplane::disk& storage, const std::string& directory,
                                          const kernels::model_config& model) {
   const auto names = storage.list(directory);
-  if (!names)
-    return failure(names.error().code, "policy.model: " + names.error().text);
+  if (!names) return failure(names.error().code, "policy.model: " + names.error().text);
   std::vector<std::vector<std::byte>> shards;
   for (const dataplane::directory_entry& entry : *names) {
-    if (!entry.name.ends_with(".safetensors"))
-      continue;
-    auto bytes = dataplane::read_file(storage, dataplane::join(directory, entry.name),
-                                      model_file_bytes_max);
-    if (!bytes)
-      return failure(bytes.error().code, "policy.model: " + bytes.error().text);
+    if (!entry.name.ends_with(".safetensors")) continue;
+    auto bytes =
+        dataplane::read_file(storage, dataplane::join(directory, entry.name), model_file_bytes_max);
+    if (!bytes) return failure(bytes.error().code, "policy.model: " + bytes.error().text);
     shards.push_back(std::move(*bytes));
   }
   if (shards.empty())
@@ -213,7 +204,8 @@ result<kernels::float_buffer> read_model(dataplane::disk& storage, const std::st
   const std::vector<std::span<const std::byte>> views(shards.begin(), shards.end());
   auto weights = kernels::read_weights(model, views);
   if (!weights)
-    return failure(weights.error().code, "policy.model: " + directory + ": " + weights.error().text);
+    return failure(weights.error().code,
+                   "policy.model: " + directory + ": " + weights.error().text);
   return weights;
 }
 
@@ -234,13 +226,17 @@ std::chrono::nanoseconds seconds(double count) {
   return std::chrono::nanoseconds(static_cast<std::int64_t>(count * 1e9));
 }
 
-std::string render_prompt(const std::string& pattern, std::string_view input) {
+std::vector<std::uint32_t> prompt_tokens(const kernels::tokenizer& text, const std::string& pattern,
+                                         std::string_view input) {
   constexpr std::string_view slot = "{input}";
-  std::string text = pattern;
-  const std::size_t place = text.find(slot);
-  if (place == std::string::npos)
-    return text;
-  return text.replace(place, slot.size(), input);
+  std::string prompt = pattern;
+  if (const std::size_t place = prompt.find(slot); place != std::string::npos)
+    prompt.replace(place, slot.size(), input);
+  std::vector<std::uint32_t> tokens;
+  if (const auto begin = text.begin()) tokens.push_back(*begin);
+  const auto encoded = text.encode(prompt);
+  tokens.insert(tokens.end(), encoded.begin(), encoded.end());
+  return tokens;
 }
 
 result<job> prepare_job(dataplane::disk& storage, const run_config& config) {
@@ -248,44 +244,36 @@ result<job> prepare_job(dataplane::disk& storage, const run_config& config) {
   work.config = config;
   work.text = std::make_shared<const kernels::byte_tokenizer>();
   auto model = model_of(storage, config, work.text->vocabulary());
-  if (!model)
-    return failure(std::move(model.error()));
+  if (!model) return failure(std::move(model.error()));
   work.model = *model;
   if (auto fine = kernels::validate(work.model); !fine)
     return failure(fine.error().code, "policy.architecture: " + fine.error().text);
   auto records = read_dataset(storage, config);
-  if (!records)
-    return failure(std::move(records.error()));
+  if (!records) return failure(std::move(records.error()));
   work.records = std::move(*records);
-  if (auto fine = check_lengths(work); !fine)
-    return failure(std::move(fine.error()));
+  if (auto fine = check_lengths(work); !fine) return failure(std::move(fine.error()));
   auto policy = policy_of(config);
-  if (!policy)
-    return failure(std::move(policy.error()));
+  if (!policy) return failure(std::move(policy.error()));
   work.policy = std::move(*policy);
   auto stops = stop_tokens_of(config, *work.text);
-  if (!stops)
-    return failure(std::move(stops.error()));
+  if (!stops) return failure(std::move(stops.error()));
   work.stop_tokens = std::move(*stops);
   work.sampling.temperature = static_cast<float>(config.policy.generation.temperature);
   work.sampling.top_k = static_cast<std::uint32_t>(config.policy.generation.top_k.value_or(0));
   work.sampling.top_p = static_cast<float>(config.policy.generation.top_p);
   work.sampling.min_p = static_cast<float>(config.policy.generation.min_p);
   auto device = kernels::choose_device(device_name(config.policy.generation.device));
-  if (!device)
-    return failure(std::move(device.error()));
+  if (!device) return failure(std::move(device.error()));
   work.device = std::move(*device);
   auto learner = llama_learner::create(learner_options(work), work.text);
-  if (!learner)
-    return failure(std::move(learner.error()));
+  if (!learner) return failure(std::move(learner.error()));
   work.learner = std::move(*learner);
   if (!config.policy.model) {
     work.first_policy = work.learner->fresh();
     return work;
   }
   auto weights = read_model(storage, *config.policy.model, work.model);
-  if (!weights)
-    return failure(std::move(weights.error()));
+  if (!weights) return failure(std::move(weights.error()));
   work.first_policy = work.learner->begin(std::move(*weights));
   return work;
 }
@@ -329,8 +317,7 @@ result<scorer> scorer_of(const run_config& config) {
   options.closeness_credit = from.closeness_credit;
   options.length_credit = from.length_credit;
   options.digit_credit = from.digit_credit;
-  if (!config.policy.generation.stop.empty())
-    options.stop = config.policy.generation.stop;
+  if (!config.policy.generation.stop.empty()) options.stop = config.policy.generation.stop;
   if (auto fine = validate(options); !fine)
     return failure(fine.error().code, "env.exact_answer: " + fine.error().text);
   scorer how;
@@ -346,7 +333,7 @@ text_codec text_codec_of(const job& work) {
   const auto text = work.text;
   const std::string pattern = work.config.data.prompt_template;
   codec.encode = [text, pattern](std::string_view input) {
-    const auto tokens = text->encode(render_prompt(pattern, input));
+    const auto tokens = prompt_tokens(*text, pattern, input);
     return std::vector<std::int32_t>(tokens.begin(), tokens.end());
   };
   codec.decode = [text](std::span<const std::int32_t> tokens) {

@@ -42,8 +42,10 @@ struct job {
 [[nodiscard]] text_codec text_codec_of(const job& work);
 [[nodiscard]] result<scorer> scorer_of(const run_config& config);
 
-/// `data.prompt_template` with the record's text in place of "{input}".
-[[nodiscard]] std::string render_prompt(const std::string& pattern, std::string_view input);
+/// The tokens that a record's text becomes: the tokenizer's begin token, if it has one, then
+/// `data.prompt_template` with the text in place of "{input}".
+[[nodiscard]] std::vector<std::uint32_t>
+prompt_tokens(const kernels::tokenizer& text, const std::string& pattern, std::string_view input);
 
 [[nodiscard]] std::chrono::nanoseconds seconds(double count);
 

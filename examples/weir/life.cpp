@@ -71,14 +71,13 @@ result<policy_ptr> policy_of(const job& work, const restored_states& states) {
 result<owner_states> build_states(const life_parts& parts) {
   const job& work = parts.work;
   const run_config& config = work.config;
-  owner_states built{dataloader_state(*work.records, loader_options_of(config)),
-                     sampler_state(work.policy, config.grpo.num_prompts_per_step,
-                                   failure_limits_of(config)),
-                     replay_contents{replay_state(work.policy, replay_options_of(config)),
-                                     std::make_shared<dataplane::store>(store_options_of(config))},
-                     trainer_image{0, weight_version(0), work.first_policy}, false};
-  if (!parts.begun.states)
-    return built;
+  owner_states built{
+      dataloader_state(*work.records, loader_options_of(config)),
+      sampler_state(work.policy, config.grpo.num_prompts_per_step, failure_limits_of(config)),
+      replay_contents{replay_state(work.policy, replay_options_of(config)),
+                      std::make_shared<dataplane::store>(store_options_of(config))},
+      trainer_image{0, weight_version(0), work.first_policy}, false};
+  if (!parts.begun.states) return built;
   const restored_states& states = *parts.begun.states;
   if (auto loaded = built.loader.load(states.cursor); !loaded)
     return failure(std::move(loaded.error()));
@@ -88,8 +87,7 @@ result<owner_states> build_states(const life_parts& parts) {
     return failure(std::move(loaded.error()));
   built.replay.rows->restore(states.rows);
   auto policy = policy_of(work, states);
-  if (!policy)
-    return failure(std::move(policy.error()));
+  if (!policy) return failure(std::move(policy.error()));
   const std::uint64_t step = states.bundle.content.step;
   built.trainer = {step, weight_version(step), std::move(*policy)};
   built.warmed_up = true;
@@ -104,15 +102,15 @@ result<generator_engine> make_engine(const job& work, std::shared_ptr<run_counte
   options.recompute_on_update = work.config.async_rl.recompute_kv_cache_after_weight_updates;
   options.where = work.device.chosen;
   auto decoder = kernels::decoder::create(work.model, options);
-  if (!decoder)
-    return failure(std::move(decoder.error()));
+  if (!decoder) return failure(std::move(decoder.error()));
   auto device = kernels::device_stream::create(work.device.chosen, {.niceness = 10});
-  if (!device)
-    return failure(std::move(device.error()));
+  if (!device) return failure(std::move(device.error()));
   return generator_engine{std::move(*decoder), std::move(*device), std::move(counters)};
 }
 
-std::int64_t nanoseconds(double count) { return seconds(count).count(); }
+std::int64_t nanoseconds(double count) {
+  return seconds(count).count();
+}
 
 checkpoint_options checkpoint_options_of(const run_config& config, bool restored) {
   const checkpointing_config& from = config.checkpointing;
@@ -123,8 +121,7 @@ checkpoint_options checkpoint_options_of(const run_config& config, bool restored
       nanoseconds(from.quiesce_timeout_s + from.capture_timeout_s + 2.0);
   options.schedule.enabled = from.enabled;
   options.schedule.save_period = 0; // Periods are asked for inside the trainer's consume lease.
-  if (from.save_interval_s)
-    options.schedule.save_interval_ns = nanoseconds(*from.save_interval_s);
+  if (from.save_interval_s) options.schedule.save_interval_ns = nanoseconds(*from.save_interval_s);
   if (from.checkpoint_must_save_by) {
     if (const auto limit = seconds_of(*from.checkpoint_must_save_by))
       options.schedule.must_save_by_ns = nanoseconds(static_cast<double>(*limit));
@@ -179,13 +176,12 @@ result<composed> compose(const life_parts& parts, owner_states states,
   const auto watcher = actors.add<observer>("observer", parts.output, counters);
   const auto loader = actors.add<dataloader>("dataloader", std::move(states.loader), *log);
   const auto ledger = actors.add<sampler>("sampler", std::move(states.sampler), *log);
-  const auto buffer = actors.add<replay>("replay", std::move(states.replay),
-                                         states.trainer.version, *log, counters);
+  const auto buffer = actors.add<replay>("replay", std::move(states.replay), states.trainer.version,
+                                         *log, counters);
   std::vector<handle<environment_protocol>> environments;
   for (std::uint64_t i = 0; i < config.env.workers; ++i) {
     auto how = scorer_of(config);
-    if (!how)
-      return failure(std::move(how.error()));
+    if (!how) return failure(std::move(how.error()));
     environments.push_back(
         actors.add<environment>("environment-" + std::to_string(i), std::move(*how)));
   }
@@ -193,39 +189,35 @@ result<composed> compose(const life_parts& parts, owner_states states,
   std::shared_ptr<kernels::device_stream> device;
   for (std::uint64_t i = 0; i < config.policy.generation.generators; ++i) {
     auto engine = make_engine(work, counters);
-    if (!engine)
-      return failure(std::move(engine.error()));
+    if (!engine) return failure(std::move(engine.error()));
     generators.push_back(actors.add<generator>(
         "generator-" + std::to_string(i),
         generator_options{config.grpo.seed, work.sampling, work.stop_tokens}, std::move(*engine)));
   }
   const checkpoint_services services{
-      std::make_shared<bundle_store>(parts.env.storage(), parts.directory,
-                                     store_options_of(config, parts.begun), parts.begun.known,
-                                     restored ? std::optional(parts.begun.states->bundle)
-                                              : std::nullopt),
+      std::make_shared<bundle_store>(
+          parts.env.storage(), parts.directory, store_options_of(config, parts.begun),
+          parts.begun.known, restored ? std::optional(parts.begun.states->bundle) : std::nullopt),
       log, counters,
       [output = parts.output, life = parts.begun.life](const checkpoint_record& record) {
         output->record(record, life);
       }};
-  made.checkpoint = actors.add<checkpoint>(
-      "checkpoint", checkpoint_options_of(config, restored),
-      checkpoint_peers{{"rollout", "trainer", "replay"},
-                       {"dataloader", "sampler", "replay", "trainer"},
-                       watcher},
-      services);
+  made.checkpoint =
+      actors.add<checkpoint>("checkpoint", checkpoint_options_of(config, restored),
+                             checkpoint_peers{{"rollout", "trainer", "replay"},
+                                              {"dataloader", "sampler", "replay", "trainer"},
+                                              watcher},
+                             services);
   auto stream = kernels::device_stream::create(kernels::device(), {.niceness = 10});
-  if (!stream)
-    return failure(std::move(stream.error()));
+  if (!stream) return failure(std::move(stream.error()));
   device = std::move(*stream);
-  actors.add<trainer>("trainer", trainer_options_of(config),
-                      trainer_peers{ledger, buffer, made.checkpoint, generators, environments,
-                                    watcher},
-                      trainer_engine{work.learner, device}, trainer_state(states.trainer),
-                      states.warmed_up, *log);
+  actors.add<trainer>(
+      "trainer", trainer_options_of(config),
+      trainer_peers{ledger, buffer, made.checkpoint, generators, environments, watcher},
+      trainer_engine{work.learner, device}, trainer_state(states.trainer), states.warmed_up, *log);
   actors.add<rollout>("rollout", rollout_options_of(config),
                       rollout_peers{loader, ledger, buffer, generators, environments},
-                      text_codec_of(work), *log);
+                      text_codec_of(work), *log, counters);
   return made;
 }
 
@@ -236,16 +228,14 @@ void announce(event_log& log, const begun_life& begun, std::optional<event_strea
   if (begun.states)
     program->append(restored_event{dataplane::to_string(begun.states->bundle.name),
                                    begun.states->bundle.content.epoch});
-  for (const group_event& event : begun.states ? begun.states->changes.ledger_events
-                                               : std::vector<group_event>())
+  for (const group_event& event :
+       begun.states ? begun.states->changes.ledger_events : std::vector<group_event>())
     program->append(event);
 }
 
 finish_reason reason_of(const result<life_end>& ended, const std::string& words) {
-  if (!ended)
-    return finish_reason::failed;
-  if (*ended == life_end::interrupted)
-    return finish_reason::stopped;
+  if (!ended) return finish_reason::failed;
+  if (*ended == life_end::interrupted) return finish_reason::stopped;
   return words == "the data ended" ? finish_reason::end_of_data : finish_reason::steps_reached;
 }
 
@@ -256,8 +246,8 @@ void save_now(composed& running, run_output& output) {
   want.reason = "interrupted";
   auto saved = running.actors->ask_blocking(running.checkpoint, pack(want),
                                             within(std::chrono::seconds(60)));
-  if (saved && (*saved)->bundle() != nullptr && !(*saved)->bundle()->str().empty())
-    output.say("saved " + (*saved)->bundle()->str());
+  if (saved && (*saved)->bundle() != nullptr)
+    output.say("saved " + text_of((*saved)->bundle()));
   else if (saved)
     output.say("nothing changed since the newest bundle");
   else
@@ -268,12 +258,9 @@ result<life_end> wait_for_end(composed& running, run_output& output,
                               const std::function<bool()>& interrupted) {
   while (true) {
     auto ended = running.actors->wait_blocking(poll_period);
-    if (ended)
-      return output.job_done() ? life_end::done : life_end::interrupted;
-    if (ended.error().code != errc::timed_out)
-      return failure(std::move(ended.error()));
-    if (!interrupted())
-      continue;
+    if (ended) return output.job_done() ? life_end::done : life_end::interrupted;
+    if (ended.error().code != errc::timed_out) return failure(std::move(ended.error()));
+    if (!interrupted()) continue;
     save_now(running, output);
     return life_end::interrupted;
   }
@@ -283,26 +270,21 @@ result<life_end> wait_for_end(composed& running, run_output& output,
 
 result<life_end> live(life_parts parts, const std::function<bool()>& interrupted) {
   auto states = build_states(parts);
-  if (!states)
-    return failure(std::move(states.error()));
+  if (!states) return failure(std::move(states.error()));
   auto file = dataplane::append_log::open(parts.env.storage(),
                                           parts.directory->events_path(parts.begun.life));
-  if (!file)
-    return failure(std::move(file.error()));
+  if (!file) return failure(std::move(file.error()));
   const auto log = std::make_shared<event_log>(parts.begun.life, std::move(*file));
   std::optional<event_stream> program;
   announce(*log, parts.begun, program);
   auto running = compose(parts, std::move(*states), log);
-  if (!running)
-    return failure(std::move(running.error()));
-  if (auto started = running->actors->start(); !started)
-    return failure(std::move(started.error()));
+  if (!running) return failure(std::move(running.error()));
+  if (auto started = running->actors->start(); !started) return failure(std::move(started.error()));
   auto ended = wait_for_end(*running, *parts.output, interrupted);
   if (auto stopped = running->actors->stop(); !stopped && ended)
     ended = failure(std::move(stopped.error()));
   program->append(run_finished_event{reason_of(ended, parts.output->done_reason())});
-  if (auto synced = log->sync(); !synced && ended)
-    return failure(std::move(synced.error()));
+  if (auto synced = log->sync(); !synced && ended) return failure(std::move(synced.error()));
   return ended;
 }
 

@@ -52,20 +52,20 @@ task<void> observer::on_warmup(message<WarmupAdvanced> note) {
   if (note->measured())
     output_->say(fmt::format("warm-up step {}  loss {:.3f}  reward {:.3f}", note->step(),
                              note->loss(), note->reward()));
-  if (note->finished())
-    output_->say(fmt::format("warm-up finished after {} steps", note->step()));
+  if (note->finished()) output_->say(fmt::format("warm-up finished after {} steps", note->step()));
   co_return;
 }
 
-task<void> observer::on_finished(message<RunFinished> note) {
-  output_->set_job_done(note->reason() != nullptr ? note->reason()->str() : std::string());
-  co_return;
+task<result<message<RunFinishNoted>>> observer::on_finished(message<RunFinished> request) {
+  output_->set_job_done(text_of(request->reason()));
+  RunFinishNotedT noted;
+  noted.steps = request->steps();
+  co_return pack(noted);
 }
 
 task<void> observer::on_gauge(message<GaugeReport> note) {
-  log(log_level::debug, fmt::format("{} reports {} tokens",
-                                    note->actor() != nullptr ? note->actor()->str() : "?",
-                                    note->tokens_total()));
+  log(log_level::debug,
+      fmt::format("{} reports {} tokens", text_of(note->actor()), note->tokens_total()));
   co_return;
 }
 

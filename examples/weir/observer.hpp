@@ -23,7 +23,7 @@ public:
 private:
   task<void> on_step(message<StepFinished> note);
   task<void> on_warmup(message<WarmupAdvanced> note);
-  task<void> on_finished(message<RunFinished> note);
+  task<result<message<RunFinishNoted>>> on_finished(message<RunFinished> request);
   task<void> on_gauge(message<GaugeReport> note);
   task<void> on_published(message<CheckpointPublished> note);
 

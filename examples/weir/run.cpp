@@ -23,7 +23,9 @@ constexpr std::uint64_t config_bytes_max = 16ULL * 1024 * 1024;
 
 std::atomic<int> caught_signal{0};
 
-void remember_signal(int number) { caught_signal = number; }
+void remember_signal(int number) {
+  caught_signal = number;
+}
 
 void catch_signals() {
   struct sigaction action = {};
@@ -54,23 +56,18 @@ run_places places_of(const run_config& config) {
 }
 
 /// What changed since the run was configured last; refuses what a resume cannot change.
-result<std::vector<config_change>> changes_since(dataplane::disk& storage,
-                                                 const run_places& places,
+result<std::vector<config_change>> changes_since(dataplane::disk& storage, const run_places& places,
                                                  const run_config& config) {
   const auto bytes = dataplane::read_file(storage, places.resolved_config, config_bytes_max);
-  if (!bytes && bytes.error().code == errc::not_found)
-    return std::vector<config_change>();
-  if (!bytes)
-    return failure(bytes.error());
+  if (!bytes && bytes.error().code == errc::not_found) return std::vector<config_change>();
+  if (!bytes) return failure(bytes.error());
   config_source source;
   source.name = places.resolved_config;
   source.text.assign(reinterpret_cast<const char*>(bytes->data()), bytes->size());
   const auto before = parse_config(source);
-  if (!before)
-    return failure(before.error());
+  if (!before) return failure(before.error());
   auto changes = compatibility(before->config, config);
-  if (auto fine = require_compatible(changes); !fine)
-    return failure(std::move(fine.error()));
+  if (auto fine = require_compatible(changes); !fine) return failure(std::move(fine.error()));
   return changes;
 }
 
@@ -81,8 +78,7 @@ result<void> check_states(const job& work, const restored_states& states) {
   options.shuffle_seed = work.config.grpo.seed;
   options.max_num_epochs = work.config.grpo.max_num_epochs;
   dataloader_state loader(*work.records, options);
-  if (auto loaded = loader.load(states.cursor); !loaded)
-    return loaded;
+  if (auto loaded = loader.load(states.cursor); !loaded) return loaded;
   for (const ledger_record& record : in_dispatch_order(states.sampler.ledger)) {
     if (auto found = loader.fetch(record.sample, record.hash); !found)
       return failure(std::move(found.error()));
@@ -94,8 +90,7 @@ result<void> check_states(const job& work, const restored_states& states) {
   }
   files.config = states.policy.at(policy_config_path);
   files.weights = states.policy.at(policy_weights_path);
-  if (auto read = read_policy(files, work.model); !read)
-    return failure(std::move(read.error()));
+  if (auto read = read_policy(files, work.model); !read) return failure(std::move(read.error()));
   return {};
 }
 
@@ -131,8 +126,8 @@ class running {
 public:
   running(run_arguments arguments, dataplane::disk& storage, world& env,
           std::shared_ptr<run_output> output)
-      : arguments_(std::move(arguments)), storage_(storage), env_(env),
-        output_(std::move(output)) {}
+      : arguments_(std::move(arguments)), storage_(storage), env_(env), output_(std::move(output)) {
+  }
 
   exit_code perform(const run_config& config);
 
@@ -153,28 +148,24 @@ private:
 /// Finds everything wrong with the input before anything on disk changes, then takes the lock.
 result<void> running::open(const run_config& config) {
   auto work = prepare_job(storage_, config);
-  if (!work)
-    return failure(std::move(work.error()));
+  if (!work) return failure(std::move(work.error()));
   work_.emplace(std::move(*work));
   places_ = places_of(config);
   if (!arguments_.fresh) {
     auto changes = changes_since(storage_, places_, config);
-    if (!changes)
-      return failure(std::move(changes.error()));
+    if (!changes) return failure(std::move(changes.error()));
     for (const config_change& change : *changes)
       output_->say("changed: " + to_string(change));
   }
   auto held = dataplane::run_directory::acquire(
       storage_, places_.run_directory, {dataplane::this_process(), env_.clock().wall_text()});
-  if (!held)
-    return failure(std::move(held.error()));
+  if (!held) return failure(std::move(held.error()));
   directory_ = std::make_shared<dataplane::run_directory>(std::move(*held));
   if (auto made = dataplane::make_directories(storage_, places_.checkpoint_directory); !made)
     return made;
   auto metrics = dataplane::append_log::open(
       storage_, dataplane::join(places_.run_directory, "metrics.jsonl"));
-  if (!metrics)
-    return failure(std::move(metrics.error()));
+  if (!metrics) return failure(std::move(metrics.error()));
   output_->write_metrics_to(std::move(*metrics));
   output_->say(work_->device.explanation);
   return {};
@@ -190,18 +181,15 @@ result<begun_life> running::begin() {
   request.policy = work_->policy;
   request.groups_per_step = work_->config.grpo.num_prompts_per_step;
   const std::string new_run = "run-" + env_.clock().wall_text();
-  auto begun = begin_life(
-      storage_, *directory_, request, new_run,
-      [this](const restored_states& states) { return check_states(*work_, states); });
-  if (!begun)
-    return begun;
-  if (auto fine = hit_failpoint("restore.loaded"); !fine)
-    return failure(std::move(fine.error()));
+  auto begun =
+      begin_life(storage_, *directory_, request, new_run,
+                 [this](const restored_states& states) { return check_states(*work_, states); });
+  if (!begun) return begun;
+  if (auto fine = hit_failpoint("restore.loaded"); !fine) return failure(std::move(fine.error()));
   const std::string resolved = to_yaml(work_->config);
   auto written = dataplane::replace_file(storage_, places_.resolved_config,
                                          std::as_bytes(std::span(resolved)));
-  if (!written)
-    return failure(std::move(written.error()));
+  if (!written) return failure(std::move(written.error()));
   if (auto removed = dataplane::remove_leftovers(storage_, places_.checkpoint_directory); !removed)
     output_->log(log_level::warning, "program", to_string(removed.error()));
   print_restore(*output_, *begun, static_cast<double>(env_.clock().now() - began) / 1e9);
@@ -210,8 +198,7 @@ result<begun_life> running::begin() {
 
 result<life_end> running::one_life() {
   auto begun = begin();
-  if (!begun)
-    return failure(std::move(begun.error()));
+  if (!begun) return failure(std::move(begun.error()));
   return live({*work_, env_, *begun, directory_, output_}, [] { return caught_signal != 0; });
 }
 
@@ -240,8 +227,7 @@ exit_code running::perform(const run_config& config) {
 
 exit_code run(const run_arguments& arguments) {
   auto read = load_config(arguments.config_path, arguments.overrides);
-  if (!read)
-    return complain(read.error().text, exit_code::bad_usage);
+  if (!read) return complain(read.error().text, exit_code::bad_usage);
   for (const std::string& line : unavailable(read->config))
     return complain(line, exit_code::bad_usage);
   if (auto armed = arm_failpoints(arguments.failpoints); !armed)
@@ -250,8 +236,8 @@ exit_code run(const run_arguments& arguments) {
     std::fprintf(stderr, "warning: %s\n", warning.c_str());
   catch_signals();
   const auto storage = dataplane::make_posix_disk();
-  const auto output = std::make_shared<run_output>(read->config.grpo.max_num_steps,
-                                                   read->config.logger.level);
+  const auto output =
+      std::make_shared<run_output>(read->config.grpo.max_num_steps, read->config.logger.level);
   world_options options;
   options.seed = read->config.grpo.seed;
   options.storage = storage.get();

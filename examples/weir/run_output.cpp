@@ -1,12 +1,11 @@
 #include "examples/weir/run_output.hpp"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <utility>
-
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 namespace weir {
 
@@ -52,8 +51,7 @@ void run_output::say(const std::string& text) {
 }
 
 void run_output::log(log_level level, std::string_view actor, std::string_view text) {
-  if (!shown_at(level, level_))
-    return;
+  if (!shown_at(level, level_)) return;
   const std::string line = fmt::format("{}: {}: {}", to_string(level), actor, text);
   const std::scoped_lock guard(mutex_);
   std::FILE* const stream = level >= log_level::warning ? stderr : stdout;
@@ -70,8 +68,7 @@ void run_output::show(progress state) {
 
 void run_output::metric(const std::string& json_line) {
   const std::scoped_lock guard(mutex_);
-  if (!metrics_)
-    return;
+  if (!metrics_) return;
   // A full disk delays metrics; the next line that is written brings them along.
   std::ignore = metrics_->append(json_line);
   std::ignore = metrics_->write();
