@@ -106,7 +106,10 @@ task<result<void>> trainer::warm_up() {
   mutated();
   if (!options_.save) co_return result<void>();
   auto saved = co_await save("the warm-up ended");
-  co_return std::move(saved);
+  if (!saved)
+    log(log_level::error,
+        "the warm-up is in no bundle, a restart repeats it: " + to_string(saved.error()));
+  co_return result<void>();
 }
 
 /// Mean reward of the policy's own completions, by the environment of the job.
@@ -269,9 +272,7 @@ task<result<void>> trainer::save(std::string reason) {
   want.step = static_cast<std::int64_t>(state_.step());
   auto request = pack(want);
   auto published = co_await peers_.checkpoint.ask(request, within(options_.save_timeout));
-  if (!published)
-    log(log_level::error,
-        "no bundle was published (" + reason + "): " + to_string(published.error()));
+  if (!published) co_return failure(std::move(published.error()));
   co_return result<void>();
 }
 
