@@ -1,4 +1,4 @@
-/// A program of your own: two roles of the library, one actor of yours, a checkpoint over all three.
+/// A program of your own: two roles of the library, one actor of yours, a checkpoint over all.
 ///
 /// Shows: composing a graph; one leased transaction over three owners; a published bundle.
 /// Prints: read 6 prompts, 30 characters

@@ -52,11 +52,13 @@ private:
     }
     const auto move_request = weir::pack(move);
     const auto own_request = weir::pack(own);
+    // [readme:transaction]
     auto lease = co_await mutations().enter(); // Waits while a barrier holds.
     auto moved = co_await loader_.ask(lease, move_request, weir::within(std::chrono::seconds(5)));
     if (!moved) co_return weir::failure(moved.error());
     auto owned = co_await ledger_.ask(lease, own_request, weir::within(std::chrono::seconds(5)));
     if (!owned) co_return weir::failure(owned.error());
+    // [end]
     ++batches_;
     for (const auto* prompt : *batch->prompts())
       characters_ += prompt->text()->size();
