@@ -2,8 +2,8 @@
 /// overview.md describes (build/benchmarks/AREA.json).
 ///
 /// A row compares ours with a baseline that was measured in the same process, turn by turn, so that
-/// whatever else the machine does falls on both. Ratios are taken per turn; the row holds when their
-/// median reaches the target.
+/// whatever else the machine does falls on both. Ratios are taken per turn; the row holds when
+/// their median reaches the target.
 #pragma once
 
 #include <cstddef>

@@ -29,6 +29,10 @@ void lower_priority([[maybe_unused]] std::int32_t niceness) {
 
 } // namespace
 
+std::uint32_t hardware_threads() noexcept {
+  return std::max(1U, std::thread::hardware_concurrency());
+}
+
 struct thread_pool::shared_state {
   std::mutex mutex;
   std::condition_variable work_came;

@@ -10,6 +10,9 @@
 
 namespace weir::kernels {
 
+/// Threads that the machine runs at once, at least 1.
+[[nodiscard]] std::uint32_t hardware_threads() noexcept;
+
 struct thread_pool_options {
   std::uint32_t threads = 1; ///< The calling thread included.
   /// Added to the niceness of the pool's own threads (Linux): training then yields to generation.

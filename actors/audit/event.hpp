@@ -12,13 +12,13 @@
 ///
 /// Who writes which transition of a group:
 ///
-/// | owner      | transitions |
-/// |------------|-------------|
-/// | sampler    | none -> reserved, reserved -> admitted, reserved or admitted -> dropped, admitted
-/// -> |            | admitted (a retry), none or reserved -> in_reserve, in_reserve -> reserved,
-/// admitted |            | or dropped, and ready -> admitted (`drop_replay`) | | replay     |
-/// admitted -> ready, ready -> claimed, claimed -> ready, claimed -> consumed, ready -> | |
-/// dropped, ready -> ready (another target) |
+/// | owner   | transitions |
+/// |---------|-------------|
+/// | sampler | none -> reserved, reserved -> admitted, admitted -> admitted (a retry), reserved |
+/// |         | or admitted -> dropped, none or reserved -> in_reserve, in_reserve -> reserved, |
+/// |         | admitted or dropped, ready -> admitted (`drop_replay`) |
+/// | replay  | admitted -> ready, ready -> claimed, claimed -> ready, claimed -> consumed, |
+/// |         | ready -> dropped, ready -> ready (another target) |
 ///
 /// A restore writes no transition: that claimed groups are ready again is part of its meaning.
 #pragma once

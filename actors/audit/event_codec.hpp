@@ -10,19 +10,25 @@
 /// | n    | all         | sequence of the owner in this incarnation, from 1 |
 /// | e    | all         | group, out, step, cut, publish, restore, start, finish |
 /// | g    | group, out  | group id; the first of a batch |
-/// | f, t | group       | states: none reserved admitted ready claimed consumed dropped in_reserve
-/// | | r    | group       | reason, absent when none | | a    | group       | content attempt,
-/// absent when 0 | | c    | out         | groups of the batch | | p    | group, out  | sample:
-/// [epoch, position] | | ts   | group       | target step, absent when -1 | | av, w| group       |
-/// admission version; window in force then | | sv,ev| group       | version of the first and of the
-/// last kept token | | s    | group, step | step, absent from a group event when -1 | | v    |
-/// group, step | trainer's version at the claim; version that the step publishes | | x    | group
-/// | leased transaction, absent when 0 | | b    | publish, restore | bundle, a string | | k    |
-/// cut, publish, restore | epoch of the barrier: [incarnation, life, number] | | q    | cut |
-/// newest events: {"owner":sequence,...} | | h    | cut         | handed out: [count, low half of
-/// the sum, high half] | | y    | cut         | groups per state, without empty ones:
-/// {"ready":[count,low,high],...} | | d    | publish     | parent bundle, a string | | u    | start
-/// | run, a string | | z    | finish      | end_of_data, steps_reached, stopped, failed |
+/// | f, t | group       | states of a group, in the words of event.hpp |
+/// | r    | group       | reason, absent when none |
+/// | a    | group       | content attempt, absent when 0 |
+/// | c    | out         | groups of the batch |
+/// | p    | group, out  | sample: [epoch, position] |
+/// | ts   | group       | target step, absent when -1 |
+/// | av,w | group       | admission version; window in force then |
+/// | sv,ev| group       | version of the first and of the last kept token |
+/// | s    | group, step | step, absent from a group event when -1 |
+/// | v    | group, step | trainer's version at the claim; version that the step publishes |
+/// | x    | group       | leased transaction, absent when 0 |
+/// | b    | publish, restore | bundle, a string |
+/// | k    | cut, publish, restore | epoch of the barrier: [incarnation, life, number] |
+/// | q    | cut         | newest events: {"owner":sequence,...} |
+/// | h    | cut         | handed out: [count, low half of the sum, high half] |
+/// | y    | cut         | groups per state, without empty: {"ready":[count,low,high],...} |
+/// | d    | publish     | parent bundle, a string |
+/// | u    | start       | run, a string |
+/// | z    | finish      | end_of_data, steps_reached, stopped, failed |
 ///
 /// Strings hold printable ASCII, escaped as \" and \\; other bytes are written as \u00xx. Integers
 /// are decimal, without sign, and fit 64 bits (steps: 63).

@@ -54,8 +54,8 @@ public:
   /// step and history is linked instead of written again.
   [[nodiscard]] result<std::shared_ptr<unfinished_bundle>> begin(const cut_facts& cut,
                                                                  std::optional<double> metric);
-  /// Publishes, in the order of bundle_writer.hpp, with `training_info.json` added. The events up to
-  /// the cut are durable before.
+  /// Publishes, in the order of bundle_writer.hpp, with `training_info.json` added. The events
+  /// up to the cut are durable before.
   [[nodiscard]] result<published_bundle> publish(unfinished_bundle& bundle);
   /// Retires what the policy does not keep. An error is for the log: the next call tries again.
   [[nodiscard]] result<void> retire();

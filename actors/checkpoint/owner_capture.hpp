@@ -2,8 +2,7 @@
 /// that capture can be trusted.
 ///
 /// - A Cut at or below the newest epoch seen does nothing; so does a late Abort. An Abort raises
-/// the
-///   newest epoch seen, so that its own late Cut does nothing either.
+///   the newest epoch seen, so that its own late Cut does nothing either.
 /// - At most one unpublished capture exists; a newer Cut replaces it.
 /// - A leased request is always applied, since refusing it would leave half of a transaction for
 ///   ever. It taints a capture that may hold the other half's absence: a lease of an older epoch

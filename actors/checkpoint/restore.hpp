@@ -7,8 +7,8 @@
 ///     lock -> survey -> choose -> load -> check -> raise INCARNATION -> survey again
 ///
 /// The second survey closes the gap that a process which lost its lock could use: it reads
-/// INCARNATION before it publishes, so nothing can appear after the number was raised; what appeared
-/// before is seen, and the choice is made again.
+/// INCARNATION before it publishes, so nothing can appear after the number was raised; what
+/// appeared before is seen, and the choice is made again.
 #pragma once
 
 #include "actors/checkpoint/restore_plan.hpp"

@@ -2,11 +2,11 @@
 ///
 /// | asked for | when |
 /// |-----------|------|
-/// | period    | inside the consume lease of a step that `save_period` divides, so that the bundle
-/// is exactly that step | | last_step | the last step of the job was consumed, or the data ran out
-/// | | interval  | `save_interval_ns` passed since the newest attempt; any step | | deadline  |
-/// `must_save_by_ns` passed: saved once, then the run stops unfinished | | signal    | SIGTERM or
-/// SIGINT: saved, then the run stops unfinished |
+/// | period    | inside the consume lease of a step that `save_period` divides: exactly that step |
+/// | last_step | the last step of the job was consumed, or the data ran out |
+/// | interval  | `save_interval_ns` passed since the newest attempt; any step |
+/// | deadline  | `must_save_by_ns` passed: saved once, then the run stops unfinished |
+/// | signal    | SIGTERM or SIGINT: saved, then the run stops unfinished |
 ///
 /// A save that fails is an error in the log and is asked for again at the next period or interval;
 /// after a deadline or a signal it ends the run instead. The state asks for one save at a time and

@@ -67,8 +67,8 @@ task<result<message<GroupStarted>>> replay::on_start(message<StartGroup> request
   co_return pack(answer);
 }
 
-/// Writes rows that are in no cut. Above the high-water mark it waits for room, unless the open step
-/// needs the group: the step's straggler must always find a place.
+/// Writes rows that are in no cut. Above the high-water mark it waits for room, unless the open
+/// step needs the group: the step's straggler must always find a place.
 task<result<message<GroupStaged>>> replay::on_stage(message<StageGroup> request) {
   const group_id group(request->group());
   const auto rows = rollout_rows::of(*request);

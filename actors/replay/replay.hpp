@@ -1,8 +1,8 @@
 /// The replay actor: owns the data plane and the replay index.
 ///
-/// Decisions are `replay_state`'s, tensors are the store's; here they are kept in step: each handler
-/// changes both in one turn, between two suspension points. An owner; its evictor is an origin, with
-/// the actor's own mutation gate.
+/// Decisions are `replay_state`'s, tensors are the store's; here they are kept in step: each
+/// handler changes both in one turn, between two suspension points. An owner; its evictor is an
+/// origin, with the actor's own mutation gate.
 ///
 /// Waits on: capacity (slots, bytes) and the arrival of groups, on behalf of whoever asked; the
 /// asker's deadline ends the wait.

@@ -106,8 +106,9 @@ public:
   /// Starts waiting groups while permits are free; returns them in dispatch order.
   [[nodiscard]] std::vector<group_id> grant_permits();
   [[nodiscard]] bool started(group_id group) const { return permits_.holds(group); }
-  /// Whether the step at `version` cannot be filled without this started group: its stamp is due, or,
-  /// without stamps, no started group is older. Such a group is staged whatever the store holds.
+  /// Whether the step at `version` cannot be filled without this started group: its stamp is due,
+  /// or, without stamps, no started group is older. Such a group is staged whatever the store
+  /// holds.
   [[nodiscard]] bool needed_at(group_id group, weight_version version) const;
   /// Ends a group that will not be committed: dropped, aborted, or its rollout gone. Returns its
   /// staged rows, to be dropped. Nothing if the group is unknown or READY.

@@ -35,8 +35,8 @@ public:
 
   /// Starts a transaction. @pre open()
   [[nodiscard]] transaction_id enter(time now);
-  /// The newest epoch that the gate had been told of when the transaction started. An owner tells by
-  /// it on which side of a cut a request belongs: one that drains after Quiesce keeps its side.
+  /// The newest epoch that the gate had been told of when the transaction started. An owner tells
+  /// by it on which side of a cut a request belongs: one that drains after Quiesce keeps its side.
   [[nodiscard]] epoch_id granted_at(transaction_id id) const;
   /// A request goes out under the lease; returns its step within the transaction.
   /// @pre the lease was not released

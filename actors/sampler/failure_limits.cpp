@@ -5,11 +5,12 @@
 
 namespace weir {
 
-std::chrono::nanoseconds backoff_after(std::uint32_t attempts, const failure_limits& limits) {
-  if (attempts == 0) return std::chrono::nanoseconds(0);
-  std::chrono::nanoseconds wait = std::min(limits.backoff_base, limits.backoff_max);
-  for (std::uint32_t doubled = 1; doubled < attempts && wait < limits.backoff_max; ++doubled)
-    wait = wait > limits.backoff_max / 2 ? limits.backoff_max : wait * 2;
+std::int64_t backoff_after(std::uint32_t attempts, const failure_limits& limits) {
+  if (attempts == 0) return 0;
+  const std::int64_t longest = limits.backoff_max_ns;
+  std::int64_t wait = std::min(limits.backoff_base_ns, longest);
+  for (std::uint32_t doubled = 1; doubled < attempts && wait < longest && wait > 0; ++doubled)
+    wait = wait > longest / 2 ? longest : wait * 2;
   return wait;
 }
 
@@ -25,9 +26,9 @@ result<void> validate_failure_limits(const failure_limits& limits, bool sampler_
     return refuse("rollout_failure.max_infra_attempts_per_prompt: must be at least 1");
   if (limits.max_data_attempts_per_prompt == 0)
     return refuse("rollout_failure.max_data_attempts_per_prompt: must be at least 1");
-  if (limits.backoff_base.count() < 0)
+  if (limits.backoff_base_ns < 0)
     return refuse("rollout_failure.backoff_base_s: must not be negative");
-  if (limits.backoff_max < limits.backoff_base)
+  if (limits.backoff_max_ns < limits.backoff_base_ns)
     return refuse("rollout_failure.max_backoff_s must be at least rollout_failure.backoff_base_s");
   if (!(limits.min_step_batch_fraction >= 0.0 && limits.min_step_batch_fraction <= 1.0))
     return refuse("rollout_failure.min_step_batch_fraction: must be from 0 to 1");

@@ -10,7 +10,6 @@
 
 #include "messages/error.hpp"
 
-#include <chrono>
 #include <cstdint>
 
 namespace weir {
@@ -19,8 +18,8 @@ namespace weir {
 struct failure_limits {
   std::uint32_t max_infra_attempts_per_prompt = 5;
   std::uint32_t max_data_attempts_per_prompt = 2;
-  std::chrono::nanoseconds backoff_base = std::chrono::seconds(1);
-  std::chrono::nanoseconds backoff_max = std::chrono::seconds(30);
+  std::int64_t backoff_base_ns = 1'000'000'000;
+  std::int64_t backoff_max_ns = 30'000'000'000;
   /// Data failures and poisoned prompts dropped, for the life of the run.
   std::uint64_t max_skipped_prompts = 0;
   /// Infra failures dropped without a commit between them.
@@ -33,9 +32,8 @@ struct failure_limits {
 
 enum class failure_kind : std::uint8_t { infra, data };
 
-/// Wait before attempt `attempts` + 1: base x 2^(attempts - 1), at most the maximum.
-[[nodiscard]] std::chrono::nanoseconds backoff_after(std::uint32_t attempts,
-                                                     const failure_limits& limits);
+/// Nanoseconds to wait before attempt `attempts` + 1: base x 2^(attempts - 1), at most the maximum.
+[[nodiscard]] std::int64_t backoff_after(std::uint32_t attempts, const failure_limits& limits);
 
 /// Smallest number of groups that a stamped step of N may be trained with.
 [[nodiscard]] std::uint64_t step_groups_floor(std::uint64_t groups_per_step,

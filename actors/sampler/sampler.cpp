@@ -136,7 +136,7 @@ task<result<message<FailureRecorded>>> sampler::on_failure(lease_ref lease,
     applied(lease);
     answer.retry = (*outcome)->retry;
     answer.content_attempt = (*outcome)->content_attempt;
-    answer.backoff_ns = static_cast<std::uint64_t>((*outcome)->backoff.count());
+    answer.backoff_ns = static_cast<std::uint64_t>((*outcome)->backoff_ns);
   }
   co_return pack(answer);
 }

@@ -1,8 +1,8 @@
 /// The sampler actor: the ledger of unfinished groups and the admission gate.
 ///
-/// An owner; it never mutates on its own. Every decision is `sampler_state`'s. Those who wait at the
-/// gate are woken when a version goes live, and the admission itself is decided again under a lease.
-/// It waits for nobody.
+/// An owner; it never mutates on its own. Every decision is `sampler_state`'s. Those who wait at
+/// the gate are woken when a version goes live, and the admission itself is decided again under a
+/// lease. It waits for nobody.
 #pragma once
 
 #include "actors/checkpoint/participant.hpp"

@@ -247,7 +247,7 @@ result<std::optional<failure_outcome>> sampler_state::record_failure(group_id gr
   if (kind == failure_kind::infra) {
     ++record.infra_attempts;
     outcome.retry = record.infra_attempts < limits_.max_infra_attempts_per_prompt;
-    if (outcome.retry) outcome.backoff = backoff_after(record.infra_attempts, limits_);
+    if (outcome.retry) outcome.backoff_ns = backoff_after(record.infra_attempts, limits_);
   } else {
     // Fresh samples; waiting cannot help a prompt that is at fault itself.
     ++record.data_attempts;

@@ -12,7 +12,6 @@
 #include "actors/sampler/ledger.hpp"
 #include "actors/sampler/sampler_policy.hpp"
 
-#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -49,7 +48,7 @@ struct release_outcome {
 struct failure_outcome {
   bool retry = false;
   std::uint32_t content_attempt = 0;
-  std::chrono::nanoseconds backoff = {};
+  std::int64_t backoff_ns = 0;
 };
 
 /// What a restore means for the ledger, for the table that it prints.

@@ -2,8 +2,8 @@
 ///
 /// The seam between the actor and the numbers. The production learner is `llama_learner`; a test or
 /// a simulation brings one that computes next to nothing. All calls but the constructor run on the
-/// device's stream, one at a time, except `publish` and `write`, which read one immutable policy and
-/// may run anywhere.
+/// device's stream, one at a time, except `publish` and `write`, which read one immutable policy
+/// and may run anywhere.
 #pragma once
 
 #include "actors/checkpoint/participant.hpp"

@@ -2,11 +2,11 @@
 ///
 ///     warm up (once) -> publish -> { await batch -> claim -> learn -> consume -> publish }
 ///
-/// An origin (claim, consume) and an owner (weights, optimizer, step). The state after a step is set
-/// aside first; the consume lease makes it the captured one, together with the groups of the step in
-/// replay and its shortfall in the sampler; only then is the version published. A periodic save is
-/// asked for inside that lease, and no later step is consumed before it was cut: `save_period` 10
-/// gives exactly `step_10`.
+/// An origin (claim, consume) and an owner (weights, optimizer, step). The state after a step is
+/// set aside first; the consume lease makes it the captured one, together with the groups of the
+/// step in replay and its shortfall in the sampler; only then is the version published. A periodic
+/// save is asked for inside that lease, and no later step is consumed before it was cut:
+/// `save_period` 10 gives exactly `step_10`.
 ///
 /// Waits on: replay (a batch), the device (a step), generators (weights live), the checkpoint actor
 /// (the cut of a periodic save; at most `save_timeout`).

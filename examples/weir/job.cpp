@@ -1,10 +1,10 @@
 #include "examples/weir/job.hpp"
 
 #include "actors/environment/environment_state.hpp"
+#include "kernels/parallel.hpp"
 
 #include <algorithm>
 #include <array>
-#include <thread>
 #include <utility>
 
 namespace weir {
@@ -128,7 +128,7 @@ llama_learner_options learner_options(const job& work) {
   llama_learner_options options;
   options.model = work.model;
   options.special_tokens = {work.text->begin(), work.text->end(), work.text->padding()};
-  options.compute.threads = std::max(1U, std::thread::hardware_concurrency());
+  options.compute.threads = kernels::hardware_threads();
   options.compute.niceness = 10;
   options.loss.ratio_clip_min = config.loss_fn.ratio_clip_min;
   options.loss.ratio_clip_max = config.loss_fn.ratio_clip_max;
@@ -285,8 +285,8 @@ failure_limits failure_limits_of(const run_config& config) {
       static_cast<std::uint32_t>(from.max_infra_attempts_per_prompt);
   limits.max_data_attempts_per_prompt =
       static_cast<std::uint32_t>(from.max_data_attempts_per_prompt);
-  limits.backoff_base = seconds(from.backoff_base_s);
-  limits.backoff_max = seconds(from.max_backoff_s);
+  limits.backoff_base_ns = seconds(from.backoff_base_s).count();
+  limits.backoff_max_ns = seconds(from.max_backoff_s).count();
   limits.max_skipped_prompts = from.max_skipped_prompts;
   limits.max_consecutive_dropped_prompts = from.max_consecutive_dropped_prompts;
   limits.min_step_batch_fraction = from.min_step_batch_fraction;

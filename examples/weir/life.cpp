@@ -11,10 +11,10 @@
 #include "dataplane/append_log.hpp"
 #include "examples/weir/observer.hpp"
 #include "kernels/device_stream.hpp"
+#include "kernels/parallel.hpp"
 
 #include <algorithm>
 #include <optional>
-#include <thread>
 #include <utility>
 
 namespace weir {
@@ -98,7 +98,7 @@ result<generator_engine> make_engine(const job& work, std::shared_ptr<run_counte
   const generation_config& config = work.config.policy.generation;
   kernels::decoder_options options;
   options.max_sequences = static_cast<std::uint32_t>(config.max_batch_size);
-  options.threads = std::max(1U, std::thread::hardware_concurrency());
+  options.threads = kernels::hardware_threads();
   options.recompute_on_update = work.config.async_rl.recompute_kv_cache_after_weight_updates;
   options.where = work.device.chosen;
   auto decoder = kernels::decoder::create(work.model, options);

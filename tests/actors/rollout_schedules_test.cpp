@@ -1,6 +1,6 @@
-// Random schedules over the cores of dataloader, sampler, rollout, replay and trainer, with cuts and
-// crashes at any point between transitions. The oracle is a plain map of groups that is saved and
-// restored with each cut; the code under test goes through its sections as a bundle would.
+// Random schedules over the cores of dataloader, sampler, rollout, replay and trainer, with cuts
+// and crashes at any point between transitions. The oracle is a plain map of groups that is saved
+// and restored with each cut; the code under test goes through its sections as a bundle would.
 //
 // Checked at every cut: the conservation law, in count and sum, and the invariants of every core.
 // Checked at the end: each group that was handed out is exactly one of consumed and dropped.

@@ -4,11 +4,14 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <limits>
 
 using namespace weir;
 using namespace weir::testing;
 
 namespace {
+
+constexpr std::int64_t second = 1'000'000'000;
 
 failure_limits generous() {
   failure_limits limits;
@@ -285,27 +288,26 @@ TEST_SUITE("actors/sampler_state") {
       REQUIRE(outcome->has_value());
       CHECK((*outcome)->retry);
       CHECK((*outcome)->content_attempt == 0);
-      seconds.push_back(
-          std::chrono::duration_cast<std::chrono::seconds>((*outcome)->backoff).count());
+      seconds.push_back((*outcome)->backoff_ns / second);
     }
     CHECK(seconds == std::vector<std::int64_t>{1, 2, 4, 8});
     const auto last = state.record_failure(group_id(0), failure_kind::infra, log.stream, 1);
     CHECK_FALSE((*last)->retry);
-    CHECK((*last)->backoff.count() == 0);
+    CHECK((*last)->backoff_ns == 0);
     CHECK(log.sink.groups.back().reason == event_reason::retry);
   }
 
   TEST_CASE("backoff doubles up to its ceiling and never overflows") {
     failure_limits limits;
-    CHECK(backoff_after(0, limits) == std::chrono::seconds(0));
-    CHECK(backoff_after(1, limits) == std::chrono::seconds(1));
-    CHECK(backoff_after(5, limits) == std::chrono::seconds(16));
-    CHECK(backoff_after(6, limits) == std::chrono::seconds(30));
-    CHECK(backoff_after(4'000'000'000U, limits) == std::chrono::seconds(30));
-    limits.backoff_max = std::chrono::nanoseconds::max();
-    CHECK(backoff_after(4'000'000'000U, limits) == std::chrono::nanoseconds::max());
-    limits.backoff_base = std::chrono::seconds(0);
-    CHECK(backoff_after(4'000'000'000U, limits) == std::chrono::seconds(0));
+    CHECK(backoff_after(0, limits) == 0);
+    CHECK(backoff_after(1, limits) == second);
+    CHECK(backoff_after(5, limits) == 16 * second);
+    CHECK(backoff_after(6, limits) == 30 * second);
+    CHECK(backoff_after(4'000'000'000U, limits) == 30 * second);
+    limits.backoff_max_ns = std::numeric_limits<std::int64_t>::max();
+    CHECK(backoff_after(4'000'000'000U, limits) == limits.backoff_max_ns);
+    limits.backoff_base_ns = 0;
+    CHECK(backoff_after(4'000'000'000U, limits) == 0);
   }
 
   TEST_CASE("a data failure is retried at once with fresh samples, on its own budget") {
@@ -316,7 +318,7 @@ TEST_SUITE("actors/sampler_state") {
     const auto first = state.record_failure(group_id(0), failure_kind::data, log.stream, 1);
     CHECK((*first)->retry);
     CHECK((*first)->content_attempt == 1);
-    CHECK((*first)->backoff.count() == 0);
+    CHECK((*first)->backoff_ns == 0);
     CHECK(log.sink.groups.back().attempt == 1);
     // The rows of the first attempt come late and are turned away; the group stays.
     CHECK_FALSE(state.release(group_id(0), 0)->has_value());
@@ -352,7 +354,7 @@ TEST_SUITE("actors/sampler_state") {
     CHECK(validate_failure_limits(limits, true).has_value());
     CHECK_FALSE(validate_failure_limits(limits, false).has_value());
     limits = {};
-    limits.backoff_max = std::chrono::milliseconds(10);
+    limits.backoff_max_ns = second / 100;
     CHECK(validate_failure_limits(limits, true).error().text ==
           "rollout_failure.max_backoff_s must be at least rollout_failure.backoff_base_s");
     limits = {};

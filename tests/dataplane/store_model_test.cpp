@@ -86,8 +86,7 @@ public:
     std::vector<row_id> rows;
     for (const auto& [id, row] : expected)
       if (row.committed && row.values.size() == 2) rows.emplace_back(id);
-    if (rows.empty())
-      return;
+    if (rows.empty()) return;
     auto got = plane.get("p", rows, field_names, std::move(recycled_));
     REQUIRE(got.has_value());
     for (std::size_t at = 0; at < rows.size(); ++at)
