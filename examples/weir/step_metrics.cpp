@@ -45,8 +45,10 @@ bool learning_summary::learned() const {
 void step_history::read(std::string_view lines) {
   while (!lines.empty()) {
     const std::size_t end = lines.find('\n');
-    if (const auto metric = parse_step_metric(lines.substr(0, end)))
+    if (const auto metric = parse_step_metric(lines.substr(0, end))) {
+      rewards_.erase(rewards_.lower_bound(metric->step), rewards_.end());
       rewards_[metric->step] = metric->reward;
+    }
     if (end == std::string_view::npos) return;
     lines.remove_prefix(end + 1);
   }

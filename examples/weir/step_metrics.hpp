@@ -31,7 +31,8 @@ struct learning_summary {
 inline constexpr double learned_reward_min = 0.6;
 inline constexpr double learned_gain_min = 0.2;
 
-/// Rewards by step. A step that was made again after a restart counts as it was made last.
+/// Rewards by step. A restart goes back to a bundle: a step counts as it was made last, and steps
+/// beyond it that were not made again do not count.
 class step_history {
 public:
   /// Takes the lines of a metrics file, in their order.

@@ -60,6 +60,18 @@ TEST_CASE("the first tenth is compared with the last; a step made again counts a
                              "\"last_tenth\": 0.700000, \"learned\": true}");
 }
 
+TEST_CASE("steps beyond a restart that were not made again do not count") {
+  step_history history;
+  for (int step = 1; step <= 30; ++step)
+    history.read(line(step, 0.9));
+  for (int step = 21; step <= 22; ++step)
+    history.read(line(step, 0.1));
+  const auto summary = history.summary();
+  REQUIRE(summary.has_value());
+  CHECK(summary->steps == 22);
+  CHECK(summary->last_tenth == doctest::Approx(0.1));
+}
+
 TEST_CASE("learned takes both: high enough, and better than at the start") {
   CHECK_FALSE(learning_summary{.steps = 10, .first_tenth = 0.1, .last_tenth = 0.59}.learned());
   CHECK_FALSE(learning_summary{.steps = 10, .first_tenth = 0.5, .last_tenth = 0.69}.learned());
