@@ -154,6 +154,9 @@ result<void> running::open(const run_config& config) {
   if (!work) return failure(std::move(work.error()));
   work_.emplace(std::move(*work));
   places_ = places_of(config);
+  if (auto fine = dataplane::require_writable(storage_, places_.checkpoint_directory); !fine)
+    return failure(fine.error().code, "checkpointing.checkpoint_dir: " + fine.error().text +
+                                          "; make room or give the rights, or name another place");
   if (!arguments_.fresh) {
     auto changes = changes_since(storage_, places_, config);
     if (!changes) return failure(std::move(changes.error()));
