@@ -7,6 +7,7 @@ namespace weir::dataplane {
 namespace {
 
 constexpr unsigned tree_depth_max = 32;
+constexpr std::size_t probe_bytes = std::size_t{64} << 10;
 
 result<void> remove_entries(disk& storage, const std::string& path, std::uint64_t& entries_left,
                             unsigned depth_left) {
@@ -55,6 +56,25 @@ result<void> make_directories(disk& storage, const std::string& path) {
   if (auto made = storage.make_directory(path); !made && made.error().code != errc::already_exists)
     return made;
   return storage.sync_directory(parent);
+}
+
+result<void> require_writable(disk& storage, const std::string& directory) {
+  const auto status = storage.stat(directory);
+  if (!status && status.error().code == errc::not_found && parent_of(directory) != directory)
+    return require_writable(storage, parent_of(directory));
+  if (!status) return failure(status.error());
+  if (status->kind != entry_kind::directory && status->kind != entry_kind::symlink)
+    return failure(errc::already_exists,
+                   directory + ": is a file, and a directory is needed there");
+  const std::string path = join(directory, ".tmp-probe"); // A leftover, should we die right here.
+  auto opened = storage.open_or_create(path);
+  if (!opened) return failure(std::move(opened.error()));
+  const std::vector<std::byte> content(probe_bytes);
+  auto done = (*opened)->write_at(0, content);
+  if (done) done = (*opened)->close();
+  const auto removed = storage.unlink(path);
+  if (done && !removed && removed.error().code != errc::not_found) return removed;
+  return done;
 }
 
 result<std::vector<std::byte>> read_file(disk& storage, const std::string& path,

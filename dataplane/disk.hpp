@@ -143,6 +143,11 @@ public:
 /// Makes `path` and its missing parents, and syncs the parent of each that it made: all durable.
 [[nodiscard]] result<void> make_directories(disk& storage, const std::string& path);
 
+/// Whether files can be written in `directory`, or in the nearest folder above it that exists: a
+/// probe of 64 KiB is written and removed, and nothing else is changed. The error says what is in
+/// the way.
+[[nodiscard]] result<void> require_writable(disk& storage, const std::string& directory);
+
 /// Reads a whole file; `exhausted` if it is larger than `bytes_max`, before any allocation.
 [[nodiscard]] result<std::vector<std::byte>> read_file(disk& storage, const std::string& path,
                                                        std::uint64_t bytes_max);

@@ -1,9 +1,11 @@
 #include "kernels/trainer.hpp"
 
+#include "kernels/chain_schedule.hpp"
 #include "kernels/detail/text.hpp"
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <string>
 
 namespace weir::kernels {
@@ -168,13 +170,19 @@ result<step_report> trainer::accumulate(step_plan plan, step_report report) {
   if (report.valid_tokens == 0)
     return refuse("the step has no token to train on: every completion is empty or masked");
   sums_.assign(plan.groups.size(), {});
-  auto run_buffer = [&](std::size_t buffer, std::size_t thread) {
-    const std::span<float> gradients = gradient_buffers_[buffer].values();
-    std::fill(gradients.begin(), gradients.end(), 0.0F);
-    for (std::size_t i = buffer; i < plan.groups.size(); i += gradient_buffer_count)
-      run_group(plan, i, thread, gradients);
+  // A buffer that no group is added to is still added up.
+  for (std::size_t buffer = plan.groups.size(); buffer < gradient_buffer_count; ++buffer)
+    std::ranges::fill(gradient_buffers_[buffer].values(), 0.0F);
+  chain_schedule schedule(gradient_buffer_count, plan.groups.size());
+  auto run_links = [&](std::size_t, std::size_t thread) {
+    std::optional<chain_schedule::link> link;
+    while ((link = schedule.take(link))) {
+      const std::span<float> gradients = gradient_buffers_[link->chain].values();
+      if (link->first) std::ranges::fill(gradients, 0.0F);
+      run_group(plan, link->index, thread, gradients);
+    }
   };
-  pool_.run(gradient_buffer_count, run_buffer);
+  pool_.run(gradient_buffer_count, run_links);
   if (is_cancelled()) return failure(errc::cancelled, "the step was cancelled between groups");
   add_gradient_buffers();
   return summarize(plan, report);

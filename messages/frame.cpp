@@ -133,7 +133,7 @@ attachment copy_attachment(std::span<const std::byte> bytes) {
   auto* const memory =
       static_cast<std::byte*>(::operator new(std::max<std::size_t>(bytes.size(), 1), alignment));
   if (!bytes.empty()) std::memcpy(memory, bytes.data(), bytes.size());
-  const auto release = [alignment](const void* first) {
+  const auto release = [](const void* first) {
     ::operator delete(const_cast<void*>(first), alignment);
   };
   return {std::shared_ptr<const void>(memory, release), {memory, bytes.size()}};

@@ -1,5 +1,7 @@
 #include "actors/checkpoint/bundle_store.hpp"
 
+#include "actors/runtime/failpoint.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <span>
@@ -92,9 +94,13 @@ result<published_bundle> bundle_store::publish(unfinished_bundle& bundle) {
     outcome.parent = dataplane::to_string(newest_->name);
     what.parent = dataplane::manifest_parent{outcome.parent, newest_->manifest_checksum};
   }
-  what.still_current = [this] { return directory_->check_current(options_.life); };
+  what.still_current = [this]() -> result<void> {
+    if (auto fine = hit_failpoint("bundle.before_rename"); !fine) return fine;
+    return directory_->check_current(options_.life);
+  };
   auto published = bundle.writer.publish(std::move(what));
   if (!published) return failure(std::move(published.error()));
+  hit_failpoint("bundle.published"); // There to kill: a published bundle stays published.
   newest_ = published->published;
   known_.push_back(published->published);
   outcome.name = dataplane::to_string(newest_->name);

@@ -1,6 +1,7 @@
 #include "actors/checkpoint/participant.hpp"
 
 #include "actors/runtime/combinators.hpp"
+#include "actors/runtime/failpoint.hpp"
 #include "actors/runtime/offload.hpp"
 
 #include <chrono>
@@ -165,7 +166,10 @@ task<result<message<SectionWritten>>> participant::on_write(message<WriteSection
   const section_target target{env().storage(), text_of(request->directory()), epoch,
                               text_of(request->link_policy_from())};
   const auto captured = *section;
-  auto work = [captured, target] { return captured->write(target); };
+  auto work = [captured, target]() -> result<std::vector<dataplane::finished_section>> {
+    if (auto fine = hit_failpoint("bundle.section"); !fine) return failure(std::move(fine.error()));
+    return captured->write(target);
+  };
   auto written = co_await offload(std::move(work));
   if (!written) co_return failure(std::move(written.error()));
   if (auto fine = captured_.publishable(epoch); !fine) co_return failure(std::move(fine.error()));

@@ -2,6 +2,7 @@
 
 #include "actors/dataloader/dataloader_section.hpp"
 #include "actors/replay/rollout_rows.hpp"
+#include "actors/runtime/failpoint.hpp"
 #include "dataplane/section_file.hpp"
 #include "dataplane/set_aside.hpp"
 #include "dataplane/snapshot_file.hpp"
@@ -225,6 +226,7 @@ result<begun_life> begin_life(dataplane::disk& storage, dataplane::run_directory
     auto life = directory.raise_incarnation(survey->highest_incarnation);
     if (!life) return failure(std::move(life.error()));
     begun.life = *life;
+    if (auto fine = hit_failpoint("restore.raised"); !fine) return failure(std::move(fine.error()));
     auto again = dataplane::survey_bundles(storage, request.checkpoint_directory);
     if (!again) return failure(std::move(again.error()));
     if (again->readable != survey->readable) continue;

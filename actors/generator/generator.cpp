@@ -1,5 +1,7 @@
 #include "actors/generator/generator.hpp"
 
+#include "actors/runtime/failpoint.hpp"
+
 #include <algorithm>
 #include <utility>
 
@@ -67,6 +69,11 @@ task<void> generator::run() {
     auto finished = co_await done.wait();
     if (!finished) {
       fail(std::move(finished.error()));
+      co_return;
+    }
+    auto decoded = co_await failpoint("generator.decoded");
+    if (!decoded) {
+      fail(std::move(decoded.error()));
       co_return;
     }
     settle(**finished);

@@ -1,5 +1,6 @@
 #include "actors/rollout/rollout.hpp"
 
+#include "actors/runtime/failpoint.hpp"
 #include "actors/runtime/stream.hpp"
 
 #include <algorithm>
@@ -245,6 +246,7 @@ task<result<void>> rollout::reserve(std::shared_ptr<const prompt_batch> batch,
   auto move_request = pack(move);
   auto moved = co_await peers_.loader.ask(lease, move_request, within(options_.request_timeout));
   if (!moved) co_return failure(std::move(moved.error()));
+  co_await failpoint("rollout.reserving");
   auto own_request = pack(reservation_of(*batch, admission, options_.siblings));
   auto owned = co_await peers_.sampler.ask(lease, own_request, within(options_.request_timeout));
   if (!owned) co_return failure(std::move(owned.error()));
@@ -319,6 +321,7 @@ task<result<void>> rollout::finish_group(group_ptr group) {
   while (true) {
     co_await take_flight(group);
     auto produced = co_await with_deadline(produce(group), within(options_.rollout_timeout));
+    if (produced) produced = co_await failpoint("rollout.produced");
     if (produced) {
       auto committed = co_await shielded(commit(group));
       co_return std::move(committed);
@@ -435,6 +438,7 @@ task<result<void>> rollout::commit(group_ptr group) {
     peers_.replay.tell(pack(discard_of(*group)));
     co_return result<void>();
   }
+  co_await failpoint("rollout.committing");
   auto commit_request = pack(commit_of(*group, **released));
   auto committed =
       co_await peers_.replay.ask(lease, commit_request, within(options_.request_timeout));

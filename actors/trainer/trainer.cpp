@@ -2,6 +2,7 @@
 
 #include "actors/runtime/combinators.hpp"
 #include "actors/runtime/completion.hpp"
+#include "actors/runtime/failpoint.hpp"
 
 #include <algorithm>
 #include <string>
@@ -63,7 +64,11 @@ task<result<void>> trainer::train() {
   }
   if (options_.save) {
     auto saved = co_await save(reason);
-    if (!saved) co_return failure(std::move(saved.error()));
+    if (!saved)
+      co_return failure(saved.error().code,
+                        "the job is done (" + reason +
+                            "), and its last bundle was not published: " + saved.error().text +
+                            "; remove the cause and run the same command");
   }
   RunFinishedT finished;
   finished.steps = state_.step();
@@ -86,6 +91,8 @@ task<result<void>> trainer::warm_up() {
     auto stepped = co_await on_device(std::move(work));
     if (!stepped) co_return failure(std::move(stepped.error()));
     policy = stepped->next;
+    auto warming = co_await failpoint("trainer.warming_up");
+    if (!warming) co_return failure(std::move(warming.error()));
     progress.step = step + 1;
     progress.loss = static_cast<float>(stepped->report.loss);
     progress.measured =
@@ -106,7 +113,10 @@ task<result<void>> trainer::warm_up() {
   mutated();
   if (!options_.save) co_return result<void>();
   auto saved = co_await save("the warm-up ended");
-  co_return std::move(saved);
+  if (!saved)
+    log(log_level::error,
+        "the warm-up is in no bundle, a restart repeats it: " + to_string(saved.error()));
+  co_return result<void>();
 }
 
 /// Mean reward of the policy's own completions, by the environment of the job.
@@ -146,6 +156,8 @@ task<result<bool>> trainer::train_step() {
   auto stepped = co_await on_device(std::move(work));
   if (!stepped) co_return failure(std::move(stepped.error()));
   const std::int64_t trained = clock().now();
+  auto learned = co_await failpoint("trainer.learned");
+  if (!learned) co_return failure(std::move(learned.error()));
   if (auto set_aside = state_.prepare(step, stepped->next); !set_aside)
     co_return failure(std::move(set_aside.error()));
   const bool last = step + 1 == options_.max_num_steps;
@@ -155,6 +167,8 @@ task<result<bool>> trainer::train_step() {
   if (!cut) co_return failure(std::move(cut.error()));
   auto consumed = co_await shielded(consume(step, save, mean_reward(*groups)));
   if (!consumed) co_return failure(std::move(consumed.error()));
+  auto unpublished = co_await failpoint("trainer.consumed");
+  if (!unpublished) co_return failure(std::move(unpublished.error()));
   auto live = co_await publish();
   if (!live) co_return failure(std::move(live.error()));
   tell_step(step, *groups, stepped->report, got_batch - began, trained - got_batch);
@@ -213,6 +227,7 @@ task<result<void>> trainer::consume(std::uint64_t step, bool save, double reward
   auto version = state_.consume(step, events());
   if (!version) co_return failure(std::move(version.error()));
   mutated();
+  co_await failpoint("trainer.consuming");
   ConsumeBatchT batch_of;
   batch_of.step = step;
   auto consume_request = pack(batch_of);
@@ -269,9 +284,7 @@ task<result<void>> trainer::save(std::string reason) {
   want.step = static_cast<std::int64_t>(state_.step());
   auto request = pack(want);
   auto published = co_await peers_.checkpoint.ask(request, within(options_.save_timeout));
-  if (!published)
-    log(log_level::error,
-        "no bundle was published (" + reason + "): " + to_string(published.error()));
+  if (!published) co_return failure(std::move(published.error()));
   co_return result<void>();
 }
 

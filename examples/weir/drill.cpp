@@ -3,20 +3,23 @@
 ///
 ///     RUN_DIR.drill/
 ///     ├── drill-marker        this directory is ours to remove
-///     ├── reference/          the uninterrupted run (reproducible runs only)
+///     ├── reference/          the uninterrupted run (reproducible runs, and those bounded by data)
 ///     └── killed/             checkpoints/, events of every life, run.log
 #include "examples/weir/commands.hpp"
 #include "examples/weir/config_value.hpp"
 #include "examples/weir/drill_files.hpp"
 #include "examples/weir/drill_plan.hpp"
 #include "examples/weir/drill_process.hpp"
+#include "examples/weir/drill_watch.hpp"
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <system_error>
+#include <tuple>
 
 namespace weir {
 
@@ -25,6 +28,10 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* marker_name = "drill-marker";
+/// How often a life is looked at.
+constexpr double look_period_s = 0.002;
+/// What a step takes, until one was seen.
+constexpr double first_step_s = 0.1;
 
 exit_code complain(const std::string& text) {
   std::fprintf(stderr, "weir drill: %s\n", text.c_str());
@@ -105,14 +112,13 @@ public:
       : config_(config), reproducible_(is_reproducible(config)),
         plan_{.seed = arguments.seed,
               .kills = arguments.kills,
-              .max_steps = config.grpo.max_num_steps,
-              .duration_s = std::nullopt} {
+              .steps = config.grpo.max_num_steps,
+              .save_period = config.checkpointing.save_period,
+              .has_warmup = config.policy.warmup.max_steps > 0} {
     const fs::path run_directory = fs::path(config.checkpointing.checkpoint_dir).parent_path();
     base_ = run_directory.string() + ".drill";
     reference_ = make_site(arguments, config, base_ / "reference");
     killed_ = make_site(arguments, config, base_ / "killed");
-    // Where the data may end first, steps say nothing about what is left.
-    if (config.grpo.max_num_epochs) plan_.max_steps = 0;
   }
 
   [[nodiscard]] exit_code perform();
@@ -120,7 +126,9 @@ public:
 private:
   [[nodiscard]] result<void> run_reference();
   [[nodiscard]] result<killed_run> run_killed();
-  [[nodiscard]] result<bool> live_once(drill_progress& progress);
+  [[nodiscard]] result<bool> live_once(const kill_order& order, std::uint64_t number);
+  [[nodiscard]] result<process_end> live_until(const kill_order& order, child_process& child,
+                                               life_watch& watch);
   [[nodiscard]] exit_code judge(const killed_run& run);
   [[nodiscard]] bool judge_audit();
   [[nodiscard]] bool judge_weights();
@@ -131,6 +139,7 @@ private:
   fs::path base_;
   drill_site reference_;
   drill_site killed_;
+  double step_s_ = first_step_s; ///< What a step took in the newest life that told.
 };
 
 result<void> drilling::run_reference() {
@@ -139,31 +148,57 @@ result<void> drilling::run_reference() {
   if (auto cleared = clear(reference_); !cleared) return cleared;
   const auto end = run_to_the_end(reference_);
   if (!end) return failure(end.error());
-  plan_.duration_s = end->lived_s;
   std::printf("reference run: done in %.1f s\n", end->lived_s);
+  // Where the data ended first, the job has fewer steps than it may have.
+  const auto last = newest_bundle(reference_.checkpoints());
+  if (!last || last->step == 0)
+    return failure(errc::invalid_argument,
+                   "the uninterrupted run finished no step: nothing to kill");
+  plan_.steps = last->step;
   return {};
 }
 
+/// Lives until the order says so. A child that ends before ends by itself.
+result<process_end> drilling::live_until(const kill_order& order, child_process& child,
+                                         life_watch& watch) {
+  std::optional<double> due_s;
+  while (true) {
+    const double now_s = child.lived_s();
+    const life_sight sight = watch.look(now_s, step_s_);
+    step_s_ = sight.step_s;
+    if (!due_s) {
+      if (const auto delay = kill_due(order, sight)) {
+        const bool from_start =
+            order.kind == kill_kind::at_start || order.kind == kill_kind::in_warmup;
+        due_s = from_start ? *delay : now_s + *delay;
+      }
+    }
+    if (due_s && now_s >= *due_s) return child.kill();
+    const double pause_s = due_s ? std::min(*due_s - now_s, look_period_s) : look_period_s;
+    auto end = child.wait_for(pause_s);
+    if (!end) return failure(std::move(end.error()));
+    if (*end) return **end;
+  }
+}
+
 /// One life that ends by a kill. False if the job was done first.
-result<bool> drilling::live_once(drill_progress& progress) {
-  const double life_s = next_life(plan_, progress);
+result<bool> drilling::live_once(const kill_order& order, std::uint64_t number) {
+  life_watch watch(killed_.directory.string());
   auto child = child_process::start(killed_.command, killed_.log());
   if (!child) return failure(child.error());
-  const auto end = child->kill_after(life_s);
+  const auto end = live_until(order, *child, watch);
   if (!end) return failure(end.error());
-  progress.lived_s += end->lived_s;
   if (end->succeeded()) return false;
-  if (!end->by_signal || end->status != 9)
-    return failure(errc::unavailable, "after " + std::to_string(progress.kills_done) +
+  if (!end->by_signal || end->status != SIGKILL)
+    return failure(errc::unavailable, "after " + std::to_string(number - 1) +
                                           " kills the run ended by itself with " + to_string(*end) +
                                           "; see " + killed_.log());
-  const auto newest = newest_bundle(killed_.checkpoints());
-  progress.saved_step = newest ? newest->step : 0;
-  ++progress.kills_done;
-  std::printf("kill %3llu of %llu   after %6.2f s   newest bundle %s\n",
-              static_cast<unsigned long long>(progress.kills_done),
-              static_cast<unsigned long long>(plan_.kills), end->lived_s,
-              newest ? to_string(*newest).c_str() : "none");
+  std::ignore = watch.look(end->lived_s, step_s_);
+  const auto newest = watch.bundle();
+  std::printf("kill %3llu of %llu   after %6.2f s   step %4llu   newest bundle %-8s   %s\n",
+              static_cast<unsigned long long>(number), static_cast<unsigned long long>(plan_.kills),
+              end->lived_s, static_cast<unsigned long long>(watch.step()),
+              newest ? to_string(*newest).c_str() : "none", to_string(watch.stage()).data());
   std::fflush(stdout);
   return true;
 }
@@ -171,22 +206,24 @@ result<bool> drilling::live_once(drill_progress& progress) {
 result<killed_run> drilling::run_killed() {
   for (plan_.attempt = 0; plan_.attempt < drill_attempts_max; ++plan_.attempt) {
     if (auto cleared = clear(killed_); !cleared) return failure(cleared.error());
-    drill_progress progress;
+    std::uint64_t kills = 0;
     bool alive = true;
-    while (alive && progress.kills_done < plan_.kills) {
-      const auto killed = live_once(progress);
+    for (const kill_order& order : plan_kills(plan_)) {
+      const auto killed = live_once(order, kills + 1);
       if (!killed) return failure(killed.error());
       alive = *killed;
+      if (!alive) break;
+      ++kills;
     }
     if (alive) {
       std::printf("last life, to the end ...\n");
       std::fflush(stdout);
       const auto end = run_to_the_end(killed_);
       if (!end) return failure(end.error());
-      return killed_run{.kills = progress.kills_done, .done = true};
+      return killed_run{.kills = kills, .done = true};
     }
-    std::printf("the job was done after %llu kills; again, with lives half as long\n",
-                static_cast<unsigned long long>(progress.kills_done));
+    std::printf("the job was done after %llu kills; again, with earlier kills\n",
+                static_cast<unsigned long long>(kills));
   }
   return failure(errc::exhausted, "the job is too short for " + std::to_string(plan_.kills) +
                                       " kills: raise grpo.max_num_steps, or ask for fewer --kills");
@@ -266,7 +303,8 @@ exit_code drilling::perform() {
   std::printf("drill of %llu kills, seed %llu, in %s\n",
               static_cast<unsigned long long>(plan_.kills),
               static_cast<unsigned long long>(plan_.seed), base_.c_str());
-  if (reproducible_)
+  // Where the data may end the job, only an uninterrupted run tells how many steps it has.
+  if (reproducible_ || config_.grpo.max_num_epochs)
     if (auto referenced = run_reference(); !referenced) return complain(referenced.error().text);
   const auto run = run_killed();
   if (!run) return complain(run.error().text);

@@ -1,45 +1,66 @@
-/// When a drill kills: a pure plan from a seed.
+/// When a drill kills: a pure plan from a seed, and the rule by which a watched life is ended.
 ///
-/// All kills should land before the job is done, spread over it, some of them early enough to hit a
-/// start or a restore. A life is drawn uniformly from [0.2 s, 1.6 x remaining / (kills left + 1)]:
-/// on average the kills use 0.8 of the job, whose own length is known (a reference run), or
-/// estimated from the steps that the newest bundle has after the lives so far.
+/// Kills are spread over the whole job. One or two land in the warm-up, which starts over; the rest
+/// are dealt from decks of four: two at a step, one while a bundle is written, one in the first
+/// moments of a life, where it restores. The n kills at a step or a write take the job's steps in n
+/// equal shares, one drawn step from each, so each life is allowed to go further than the one
+/// before: every kill finds the job at a new place, and all of them find it unfinished.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace weir {
-
-/// What is known when a life is planned.
-struct drill_progress {
-  std::uint64_t kills_done = 0;
-  /// Seconds that children lived so far, in all.
-  double lived_s = 0;
-  /// Step of the newest bundle.
-  std::uint64_t saved_step = 0;
-};
 
 struct drill_plan {
   std::uint64_t seed = 1;
   std::uint64_t kills = 10;
-  /// Steps of the job; 0 = unknown.
-  std::uint64_t max_steps = 0;
-  /// Seconds of an uninterrupted run, where one was made.
-  std::optional<double> duration_s = std::nullopt;
-  /// How often the drill was begun anew because the job was done before the last kill; each time
-  /// lives are half as long.
+  /// Steps of the job.
+  std::uint64_t steps = 0;
+  /// Steps between two bundles; 0: none on the way.
+  std::uint64_t save_period = 0;
+  bool has_warmup = false;
+  /// How often the drill was begun anew because the job was done before the last kill: another
+  /// draw, further from the end of the job.
   std::uint64_t attempt = 0;
 };
 
-inline constexpr double drill_life_min_s = 0.2;
 inline constexpr std::uint64_t drill_attempts_max = 4;
 
-/// Seconds until the next kill. The draw depends on (seed, attempt, kills_done) alone.
-[[nodiscard]] double next_life(const drill_plan& plan, const drill_progress& progress);
+enum class kill_kind : std::uint8_t {
+  in_warmup,     ///< `delay` seconds after the child started; at once if the warm-up is over.
+  at_start,      ///< `delay` seconds after the child started.
+  at_step,       ///< `delay` steps after `step` steps are finished.
+  while_writing, ///< `delay` seconds after a bundle is begun, once `step` steps are finished.
+};
 
-/// Seconds that the job still needs, as far as it is known.
-[[nodiscard]] std::optional<double> remaining_seconds(const drill_plan& plan,
-                                                      const drill_progress& progress);
+/// One kill.
+struct kill_order {
+  kill_kind kind = kill_kind::at_start;
+  std::uint64_t step = 0;
+  /// While_writing: where no write was seen before this many steps are finished, the kill comes.
+  std::uint64_t step_limit = 0;
+  double delay = 0;
+};
+
+/// All kills, in their order. Follows from the plan alone. @pre steps > 0.
+[[nodiscard]] std::vector<kill_order> plan_kills(const drill_plan& plan);
+
+/// What is seen of a life from outside.
+struct life_sight {
+  /// Finished steps: those that the life reported, or those that it began with.
+  std::uint64_t step = 0;
+  /// There is a bundle, or a finished step: the warm-up is over.
+  bool past_warmup = false;
+  /// An unfinished bundle of this life lies in the checkpoint directory.
+  bool writing = false;
+  /// Seconds that the last step took.
+  double step_s = 0;
+};
+
+/// Seconds from the sight to the kill; nothing while it is not due yet.
+[[nodiscard]] std::optional<double> kill_due(const kill_order& order, const life_sight& sight);
 
 } // namespace weir

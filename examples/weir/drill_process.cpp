@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
@@ -93,7 +93,7 @@ result<process_end> child_process::reap() {
   process_end end;
   end.by_signal = WIFSIGNALED(status);
   end.status = end.by_signal ? WTERMSIG(status) : WEXITSTATUS(status);
-  end.lived_s = now_s() - started_s_;
+  end.lived_s = lived_s();
   return end;
 }
 
@@ -101,19 +101,32 @@ result<process_end> child_process::wait() {
   return reap();
 }
 
-result<process_end> child_process::kill_after(double life_s) {
-  ensure(pid_ > 0, "a child is killed while it lives");
+result<std::optional<process_end>> child_process::wait_for(double seconds) {
+  ensure(pid_ > 0, "a child is waited for while it lives");
   constexpr double milliseconds = 1000;
+  const double until_s = now_s() + seconds;
   while (true) {
-    const double left_s = started_s_ + life_s - now_s();
-    if (left_s <= 0) break;
+    const double left_s = std::max(0.0, until_s - now_s());
     pollfd watched{.fd = descriptor_, .events = POLLIN, .revents = 0};
     const int ready = ::poll(&watched, 1, static_cast<int>(std::ceil(left_s * milliseconds)));
-    if (ready > 0) return reap();
+    if (ready > 0) {
+      auto end = reap();
+      if (!end) return failure(std::move(end.error()));
+      return *end;
+    }
     if (ready < 0 && errno != EINTR) return failed("a child process cannot be watched");
+    if (ready == 0) return std::nullopt;
   }
+}
+
+result<process_end> child_process::kill() {
+  ensure(pid_ > 0, "a child is killed while it lives");
   ::kill(pid_, SIGKILL);
   return reap();
+}
+
+double child_process::lived_s() const {
+  return now_s() - started_s_;
 }
 
 } // namespace weir

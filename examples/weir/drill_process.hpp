@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -37,9 +38,13 @@ public:
 
   /// Waits until the child has ended. Errors: io_failed.
   [[nodiscard]] result<process_end> wait();
-  /// Kills the child `life_s` seconds after its start, unless it ended before: then `by_signal` is
-  /// false. Errors: io_failed.
-  [[nodiscard]] result<process_end> kill_after(double life_s);
+  /// Waits at most `seconds`; nothing if the child is still alive then. Errors: io_failed.
+  [[nodiscard]] result<std::optional<process_end>> wait_for(double seconds);
+  /// Kills the child and waits for its end. One that had ended by itself keeps its exit code.
+  /// Errors: io_failed.
+  [[nodiscard]] result<process_end> kill();
+  /// Seconds since the start.
+  [[nodiscard]] double lived_s() const;
 
 private:
   child_process(pid_t pid, int descriptor, double started_s)

@@ -4,6 +4,7 @@
 #include "examples/weir/commands.hpp"
 #include "examples/weir/compatibility.hpp"
 #include "examples/weir/life.hpp"
+#include "examples/weir/step_metrics.hpp"
 #include "examples/weir/unavailable.hpp"
 
 #include <fmt/format.h>
@@ -20,6 +21,7 @@ namespace {
 /// Lives of one process: the death of an origin or an owner reloads the newest bundle this often.
 constexpr int lives_max = 4;
 constexpr std::uint64_t config_bytes_max = 16ULL * 1024 * 1024;
+constexpr std::uint64_t metrics_bytes_max = 1ULL << 30;
 
 std::atomic<int> caught_signal{0};
 
@@ -135,6 +137,7 @@ private:
   result<void> open(const run_config& config);
   result<begun_life> begin();
   result<life_end> one_life();
+  void summarize();
 
   run_arguments arguments_;
   dataplane::disk& storage_;
@@ -151,6 +154,9 @@ result<void> running::open(const run_config& config) {
   if (!work) return failure(std::move(work.error()));
   work_.emplace(std::move(*work));
   places_ = places_of(config);
+  if (auto fine = dataplane::require_writable(storage_, places_.checkpoint_directory); !fine)
+    return failure(fine.error().code, "checkpointing.checkpoint_dir: " + fine.error().text +
+                                          "; make room or give the rights, or name another place");
   if (!arguments_.fresh) {
     auto changes = changes_since(storage_, places_, config);
     if (!changes) return failure(std::move(changes.error()));
@@ -202,6 +208,23 @@ result<life_end> running::one_life() {
   return live({*work_, env_, *begun, directory_, output_}, [] { return caught_signal != 0; });
 }
 
+/// Says what a finished job came to. Metrics are for people: without them the job is done as well.
+void running::summarize() {
+  const auto bytes = dataplane::read_file(
+      storage_, dataplane::join(places_.run_directory, "metrics.jsonl"), metrics_bytes_max);
+  if (!bytes) {
+    output_->log(log_level::warning, "program", "no summary: " + to_string(bytes.error()));
+    return;
+  }
+  step_history history;
+  history.read({reinterpret_cast<const char*>(bytes->data()), bytes->size()});
+  const auto summary = history.summary();
+  if (!summary) return; // Too few steps to say anything.
+  output_->say(to_text(*summary));
+  output_->metric(to_json(*summary));
+  output_->finish();
+}
+
 exit_code running::perform(const run_config& config) {
   if (auto opened = open(config); !opened)
     return complain(to_string(opened.error()), exit_code::failed);
@@ -210,6 +233,7 @@ exit_code running::perform(const run_config& config) {
     output_->finish();
     if (ended && *ended == life_end::done) {
       output_->say("done: " + output_->done_reason());
+      summarize();
       return exit_code::done;
     }
     if (ended) {

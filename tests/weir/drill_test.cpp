@@ -1,6 +1,7 @@
 #include "examples/weir/drill_files.hpp"
 #include "examples/weir/drill_plan.hpp"
 #include "examples/weir/drill_process.hpp"
+#include "examples/weir/drill_watch.hpp"
 #include "tests/support/temp_dir.hpp"
 
 #include <doctest/doctest.h>
@@ -11,6 +12,8 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <string>
+#include <vector>
 
 using namespace weir;
 using weir::test::temp_dir;
@@ -27,65 +30,190 @@ std::string difference(const std::filesystem::path& left, const std::filesystem:
   return compared ? compared->difference : to_string(compared.error());
 }
 
-/// A job of `steps` steps of one second that saves every `period` steps and starts in half a
-/// second: how many kills of the plan land before it is done.
-std::uint64_t kills_landed(const drill_plan& plan, std::uint64_t steps, std::uint64_t period) {
-  constexpr double start_s = 0.5;
-  drill_progress progress;
-  while (progress.kills_done < plan.kills) {
-    const double life_s = next_life(plan, progress);
-    CHECK(life_s >= drill_life_min_s);
-    progress.lived_s += life_s;
-    const double trained =
-        std::max(0.0, life_s - start_s) + static_cast<double>(progress.saved_step);
-    if (trained >= static_cast<double>(steps)) break;
-    const auto reached = static_cast<std::uint64_t>(trained);
-    progress.saved_step = std::max(progress.saved_step, reached / period * period);
-    ++progress.kills_done;
+/// Steps of the kills that wait for one, in their order.
+std::vector<std::uint64_t> steps_of(const std::vector<kill_order>& orders) {
+  std::vector<std::uint64_t> steps;
+  for (const kill_order& order : orders)
+    if (order.kind == kill_kind::at_step || order.kind == kill_kind::while_writing)
+      steps.push_back(order.step);
+  return steps;
+}
+
+std::size_t count_of(const std::vector<kill_order>& orders, kill_kind kind) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      orders, [kind](const kill_order& order) { return order.kind == kind; }));
+}
+
+/// Finished steps when the kill comes, in a job that writes a bundle every `save_period` steps
+/// within one step, and was at `resumed` when the life began.
+std::uint64_t killed_at(const kill_order& order, const drill_plan& plan, std::uint64_t resumed) {
+  life_sight sight{.step = resumed, .past_warmup = true, .step_s = 1};
+  while (true) {
+    if (const auto delay = kill_due(order, sight))
+      return sight.step +
+             (order.kind == kill_kind::at_step ? static_cast<std::uint64_t>(*delay) : 0);
+    ++sight.step;
+    sight.writing = plan.save_period > 0 && sight.step % plan.save_period == 0;
   }
-  return progress.kills_done;
 }
 
 } // namespace
 
 TEST_SUITE_BEGIN("weir/drill");
 
-TEST_CASE("lives follow from seed, attempt and number alone") {
-  const drill_plan plan{.seed = 3, .kills = 5, .duration_s = 60};
-  CHECK(next_life(plan, {}) == next_life(plan, {}));
-  CHECK(next_life(plan, {.kills_done = 1}) != next_life(plan, {}));
-  CHECK(next_life({.seed = 4, .kills = 5, .duration_s = 60}, {}) != next_life(plan, {}));
-  // Nothing is left of the job: the shortest lives.
-  const double last = next_life(plan, {.kills_done = 4, .lived_s = 99});
-  CHECK(last >= drill_life_min_s);
-  CHECK(last <= 2 * drill_life_min_s);
+TEST_CASE("kills follow from the plan alone, and differ between seeds and attempts") {
+  const drill_plan plan{.seed = 3, .kills = 10, .steps = 60, .save_period = 10};
+  const auto delays = [](const drill_plan& of) {
+    std::vector<double> all;
+    for (const kill_order& order : plan_kills(of))
+      all.push_back(order.delay);
+    return all;
+  };
+  CHECK(delays(plan) == delays(plan));
+  drill_plan other = plan;
+  other.seed = 4;
+  CHECK(delays(other) != delays(plan));
+  other.seed = 3;
+  other.attempt = 1;
+  CHECK(delays(other) != delays(plan));
 }
 
-TEST_CASE("what is left of the job is known from a reference, or estimated from its bundles") {
-  const drill_plan timed{.max_steps = 100, .duration_s = 50};
-  CHECK(remaining_seconds(timed, {.saved_step = 20}) == doctest::Approx(40));
-  CHECK(remaining_seconds(timed, {.saved_step = 200}) == doctest::Approx(0));
-  const drill_plan blind{.max_steps = 100};
-  CHECK_FALSE(remaining_seconds(blind, {.lived_s = 9}).has_value());
-  CHECK(remaining_seconds(blind, {.lived_s = 10, .saved_step = 20}) == doctest::Approx(40));
-  const drill_plan bounded_by_data{.max_steps = 0, .duration_s = 50};
-  CHECK(remaining_seconds(bounded_by_data, {.lived_s = 20}) == doctest::Approx(30));
-  CHECK_FALSE(remaining_seconds({.max_steps = 0}, {.lived_s = 20}).has_value());
-}
-
-TEST_CASE("all kills land before the job is done, at the latest with shorter lives") {
+TEST_CASE("kills are spread over the whole job, and every kind of moment is hit") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     CAPTURE(seed);
-    for (const bool referenced : {false, true}) {
-      bool landed = false;
-      for (std::uint64_t attempt = 0; attempt < drill_attempts_max && !landed; ++attempt) {
-        drill_plan plan{.seed = seed, .kills = 10, .max_steps = 60, .attempt = attempt};
-        if (referenced) plan.duration_s = 60.5;
-        landed = kills_landed(plan, 60, 10) == plan.kills;
+    const auto orders =
+        plan_kills({.seed = seed, .kills = 10, .steps = 60, .save_period = 10, .has_warmup = true});
+    REQUIRE(orders.size() == 10);
+    const std::size_t in_warmup = count_of(orders, kill_kind::in_warmup);
+    CHECK(in_warmup >= 1);
+    CHECK(in_warmup <= 2);
+    for (std::size_t i = 0; i < orders.size(); ++i)
+      CHECK((orders[i].kind == kill_kind::in_warmup) == (i < in_warmup));
+    CHECK(count_of(orders, kill_kind::at_start) >= 2);
+    CHECK(count_of(orders, kill_kind::while_writing) >= 2);
+    CHECK(count_of(orders, kill_kind::at_step) >= 4);
+
+    const auto steps = steps_of(orders);
+    CHECK(std::ranges::is_sorted(steps));
+    CHECK(steps.front() <= 57 / steps.size());
+    CHECK(steps.back() >= 57 - 57 / steps.size() - 1);
+  }
+}
+
+TEST_CASE("all kills land before the job is done, whatever the lives before them reached") {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    for (const std::uint64_t period : {0, 1, 10, 100}) {
+      for (const std::uint64_t kills : {1, 3, 10, 200}) {
+        CAPTURE(seed);
+        CAPTURE(period);
+        CAPTURE(kills);
+        const drill_plan plan{.seed = seed, .kills = kills, .steps = 60, .save_period = period};
+        const auto orders = plan_kills(plan);
+        REQUIRE(orders.size() == kills);
+        std::uint64_t resumed = 0;
+        std::uint64_t latest = 0;
+        for (const kill_order& order : orders) {
+          const std::uint64_t at = killed_at(order, plan, resumed);
+          latest = std::max(latest, at);
+          if (period > 0) resumed = std::max(resumed, at / period * period);
+        }
+        CHECK(latest < plan.steps);
       }
-      CHECK(landed);
     }
   }
+}
+
+TEST_CASE("a job that is shorter than the margin is still planned") {
+  for (const std::uint64_t steps : {1, 2, 3, 4}) {
+    for (std::uint64_t attempt = 0; attempt < drill_attempts_max; ++attempt) {
+      const auto orders =
+          plan_kills({.kills = 10, .steps = steps, .save_period = 10, .attempt = attempt});
+      REQUIRE(orders.size() == 10);
+      for (const std::uint64_t step : steps_of(orders))
+        CHECK(step == 0);
+    }
+  }
+}
+
+TEST_CASE("a kill is due at its moment and not before") {
+  const kill_order start{.kind = kill_kind::at_start, .delay = 0.1};
+  CHECK(kill_due(start, {}) == 0.1);
+
+  const kill_order warmup{.kind = kill_kind::in_warmup, .delay = 3};
+  CHECK(kill_due(warmup, {}) == 3.0);
+  CHECK(kill_due(warmup, {.past_warmup = true}) == 0.0);
+
+  const kill_order step{.kind = kill_kind::at_step, .step = 12, .delay = 1.5};
+  CHECK_FALSE(kill_due(step, {.step = 11, .past_warmup = true, .step_s = 2}));
+  CHECK(kill_due(step, {.step = 12, .past_warmup = true, .step_s = 2}) == 3.0);
+  CHECK(kill_due(step, {.step = 13, .past_warmup = true, .step_s = 2}) == 3.0);
+  const auto beyond = kill_due(step, {.step = 14, .past_warmup = true, .step_s = 2});
+  REQUIRE(beyond.has_value());
+  CHECK(*beyond < 0.25);
+  const kill_order first{.kind = kill_kind::at_step, .step = 0, .delay = 1};
+  CHECK_FALSE(kill_due(first, {}));
+
+  const kill_order write{
+      .kind = kill_kind::while_writing, .step = 12, .step_limit = 23, .delay = 0.02};
+  CHECK_FALSE(kill_due(write, {.step = 11, .past_warmup = true, .writing = true}));
+  CHECK_FALSE(kill_due(write, {.step = 12, .past_warmup = true}));
+  CHECK(kill_due(write, {.step = 12, .past_warmup = true, .writing = true}) == 0.02);
+  CHECK(kill_due(write, {.step = 23, .past_warmup = true}) == 0.0);
+}
+
+TEST_CASE("what a life was doing is read from the run directory") {
+  const temp_dir directory;
+  const auto root = directory.path();
+  const auto metric = [&root](int step) {
+    std::ofstream(root / "metrics.jsonl", std::ios::app)
+        << "{\"event\": \"step\", \"incarnation\": 1, \"step\": " << step
+        << ", \"reward\": 0.5, \"loss\": 0.0}\n";
+  };
+  life_watch first(root.string());
+  CHECK(first.stage() == life_stage::starting);
+  write(root / "INCARNATION", "1\n");
+  CHECK(first.stage() == life_stage::restoring);
+  write(root / "events-1.jsonl", "");
+  CHECK(first.stage() == life_stage::warming_up);
+  CHECK_FALSE(first.look(1, 0.1).past_warmup);
+  std::filesystem::create_directories(root / "checkpoints" / "step_0");
+  CHECK(first.stage() == life_stage::first_step);
+  CHECK(first.look(1, 0.1).past_warmup);
+  metric(1);
+  CHECK(first.look(2, 0.1).step_s == 0.1); // One step tells no time yet.
+  metric(2);
+  const life_sight sight = first.look(2.5, 0.1);
+  CHECK(sight.step == 2);
+  CHECK(sight.step_s == doctest::Approx(0.5));
+  CHECK_FALSE(sight.writing);
+  CHECK(first.stage() == life_stage::training);
+  std::filesystem::create_directories(root / "checkpoints" / ".tmp-1-1");
+  CHECK(first.look(3, 0.1).writing);
+  CHECK(first.stage() == life_stage::writing);
+  write(root / "checkpoints" / ".tmp-1-1" / "MANIFEST", "");
+  CHECK(first.stage() == life_stage::publishing);
+}
+
+TEST_CASE("a life is not taken for the one before it") {
+  const temp_dir directory;
+  const auto root = directory.path();
+  write(root / "INCARNATION", "1\n");
+  write(root / "events-1.jsonl", "");
+  write(root / "metrics.jsonl", "{\"event\": \"step\", \"step\": 15, \"reward\": 0.5, \"loss\": "
+                                "0.0}\n{\"event\": \"step\", \"step\": 16, \"rew");
+  std::filesystem::create_directories(root / "checkpoints" / "step_10");
+  std::filesystem::create_directories(root / "checkpoints" / ".tmp-1-7");
+  life_watch second(root.string());
+  const life_sight sight = second.look(0.1, 0.1);
+  CHECK(sight.step == 10);
+  CHECK_FALSE(sight.writing);
+  CHECK(second.stage() == life_stage::starting);
+  write(root / "INCARNATION", "2\n");
+  write(root / "events-2.jsonl", "");
+  CHECK(second.stage() == life_stage::first_step);
+  std::ofstream(root / "metrics.jsonl", std::ios::app)
+      << "\n{\"event\": \"step\", \"step\": 11, \"reward\": 0.5, \"loss\": 0.0}\n";
+  CHECK(second.look(1, 0.1).step == 11);
 }
 
 TEST_CASE("names of bundles are read strictly and ordered by number") {
@@ -159,12 +287,16 @@ TEST_CASE("a child that ends by itself is reaped with its exit code and output")
   CHECK(text.str().find("doctest") != std::string::npos);
 }
 
-TEST_CASE("a child is killed at its instant, and one that ended before is not") {
+TEST_CASE("a child is killed while it lives, and one that ended before keeps its exit code") {
   const temp_dir directory;
   const std::vector<std::string> waiting = {"-tc=a child that waits for its end", "--no-skip"};
   auto child = child_process::start(waiting, directory.file("log"));
   REQUIRE(child.has_value());
-  const auto killed = child->kill_after(0.05);
+  const auto alive = child->wait_for(0.05);
+  REQUIRE(alive.has_value());
+  CHECK_FALSE(alive->has_value());
+  CHECK(child->lived_s() >= 0.05);
+  const auto killed = child->kill();
   REQUIRE(killed.has_value());
   CHECK(killed->by_signal);
   CHECK(killed->status == SIGKILL);
@@ -173,9 +305,10 @@ TEST_CASE("a child is killed at its instant, and one that ended before is not") 
 
   auto brief = child_process::start({"--version"}, directory.file("log"));
   REQUIRE(brief.has_value());
-  const auto ended = brief->kill_after(60);
+  const auto ended = brief->wait_for(60);
   REQUIRE(ended.has_value());
-  CHECK(ended->succeeded());
+  REQUIRE(ended->has_value());
+  CHECK((*ended)->succeeded());
 }
 
 TEST_CASE("a child does not outlive its handle, and a log that cannot be written is said") {
