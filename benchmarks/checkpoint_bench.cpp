@@ -43,11 +43,11 @@ public:
   }
   ~decoding_load() { stop_ = true; }
 
-  /// Tokens per second while `work` runs.
-  double rate_during(const std::function<void()>& work) const {
-    const std::uint64_t before = tokens_;
-    const double seconds = seconds_of(work);
-    return static_cast<double>(tokens_ - before) / seconds;
+  [[nodiscard]] std::uint64_t tokens() const { return tokens_; }
+  void wait_for_tokens(std::uint64_t count) const {
+    const std::uint64_t end = tokens_ + count;
+    for (std::uint64_t seen = tokens_; seen < end; seen = tokens_)
+      tokens_.wait(seen);
   }
 
 private:
@@ -74,6 +74,7 @@ private:
       const auto emitted = (*made)->step();
       ensure(emitted.has_value(), "a decoder goes on");
       tokens_ += emitted->size();
+      tokens_.notify_all();
     }
   }
 
@@ -115,18 +116,18 @@ void live_rows(const std::string& directory, std::vector<row>& rows) {
   rows.push_back(
       against("barrier hold p99, 10,000 live groups, cores decoding", 1000, holds, 0.99));
 
-  double seconds = 0.0; // The quiet half of a turn takes as long as the writing one did.
+  std::uint64_t tokens = 0; // The quiet half of a turn decodes as many as the writing one did.
   const auto writing = [&] {
-    return load.rate_during([&] {
-      seconds = seconds_of([&] {
-        for (int i = 0; i < 8; ++i)
-          std::ignore = graph.publish();
-      });
+    const std::uint64_t before = load.tokens();
+    const double seconds = seconds_of([&] {
+      for (int i = 0; i < 8; ++i)
+        std::ignore = graph.publish();
     });
+    tokens = load.tokens() - before;
+    return static_cast<double>(tokens) / seconds;
   };
   const auto quiet = [&] {
-    return load.rate_during(
-        [&] { ::usleep(static_cast<useconds_t>(std::min(seconds, 0.9) * 1e6)); });
+    return static_cast<double>(tokens) / seconds_of([&] { load.wait_for_tokens(tokens); });
   };
   rows.push_back(compare({"decoding while bundles are written back to back", "tokens/s",
                           "decoding without", 0.9, better::higher},
