@@ -12,7 +12,6 @@ build_packages='
   flatbuffers-compiler
   g++
   git
-  libbenchmark-dev
   libcaf-dev
   libcli11-dev
   libexpected-dev
@@ -20,8 +19,6 @@ build_packages='
   libfmt-dev
   liblz4-dev
   libopenblas-dev
-  librapidcheck-dev
-  libspdlog-dev
   libxxhash-dev
   libyaml-cpp-dev
   meson

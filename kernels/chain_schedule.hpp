@@ -28,7 +28,7 @@ public:
   }
 
   /// Thread-safe. Gives `finished` back, if there is one, and takes the next link of the free chain
-  /// that is furthest behind. Nothing: whoever holds the chains that have links left will take them.
+  /// that is furthest behind. Nothing: whoever holds the chains that have links left takes them.
   [[nodiscard]] std::optional<link> take(const std::optional<link>& finished) {
     const std::lock_guard lock(mutex_);
     if (finished) chains_[finished->chain].busy = false;
