@@ -146,10 +146,10 @@ TEST_SUITE("actors/reconcile") {
     REQUIRE(report.has_value());
     CHECK(report->restamped);
     CHECK(report->sampler_before == "windowed");
-    for (const std::uint64_t group : {1, 2, 3})
+    for (const std::uint64_t group : {1U, 2U, 3U})
       CHECK(target_of(made, group) == 4);
     // Group 5 alone would leave a step that never fills: reserved groups join it.
-    for (const std::uint64_t group : {5, 6, 7})
+    for (const std::uint64_t group : {5U, 6U, 7U})
       CHECK(target_of(made, group) == 5);
     CHECK(target_of(made, 8) == -1);
     CHECK(made.ledger.dispatch_index == 5);

@@ -31,7 +31,7 @@ replay_record record_of(std::uint64_t group, std::int64_t batch) {
 /// Groups 12 to 14 READY or CLAIMED; others consumed or evicted.
 replay_image some_image() {
   replay_image image;
-  for (const std::uint64_t group : {14, 12, 13})
+  for (const std::uint64_t group : {14U, 12U, 13U})
     image.put(record_of(group, 5));
   replay_record claimed = record_of(9, 4);
   claimed.claimed_for = 4;
@@ -129,7 +129,7 @@ TEST_SUITE("actors/replay_restore") {
   }
 
   TEST_CASE("an index of no, one, capacity and capacity + 1 groups comes back") {
-    for (const std::uint64_t count : {0, 1, 8, 9}) {
+    for (const std::uint64_t count : {0U, 1U, 8U, 9U}) {
       CAPTURE(count);
       replay_image image;
       for (std::uint64_t group = 0; group < count; ++group)

@@ -66,7 +66,7 @@ std::vector<group_id> groups_of(const std::vector<replay_record>& records) {
 TEST_SUITE("actors/replay_state") {
   TEST_CASE("permits are granted in dispatch order, whatever the order of requests") {
     replay_state state = replay_of("in_order", 2);
-    for (const std::uint64_t group : {5, 3, 4, 0})
+    for (const std::uint64_t group : {5U, 3U, 4U, 0U})
       REQUIRE(
           state.request_start(start_of(group, static_cast<std::int64_t>(group / 3))).has_value());
     CHECK(state.grant_permits() == ids({0, 3}));
@@ -145,7 +145,7 @@ TEST_SUITE("actors/replay_state") {
   TEST_CASE("the order of commits does not change the order of a batch") {
     event_log log;
     replay_state state = replay_of("in_order");
-    for (const std::uint64_t group : {2, 0, 1})
+    for (const std::uint64_t group : {2U, 0U, 1U})
       finish(state, group, 0, log);
     const auto batch = state.claim(0, weight_version(0), 3, log.stream, 5);
     REQUIRE(batch.has_value());
@@ -180,7 +180,7 @@ TEST_SUITE("actors/replay_state") {
   TEST_CASE("a step may claim in chunks, all at one version, and is consumed whole") {
     event_log log;
     replay_state state = replay_of("in_order");
-    for (const std::uint64_t group : {0, 1, 2})
+    for (const std::uint64_t group : {0U, 1U, 2U})
       finish(state, group, 0, log);
     CHECK(groups_of(*state.claim(0, weight_version(0), 2, log.stream, 1)) == ids({0, 1}));
     CHECK(state.claim(0, weight_version(1), 1, log.stream, 1).error().code == errc::conflict);
@@ -232,7 +232,7 @@ TEST_SUITE("actors/replay_state") {
   TEST_CASE("a stamped step that can never fill says what it has and what it lacks") {
     event_log log;
     replay_state state = replay_of("in_order");
-    for (const std::uint64_t group : {0, 1})
+    for (const std::uint64_t group : {0U, 1U})
       finish(state, group, 0, log);
     finish(state, 3, 1, log);
     REQUIRE(state.claim(0, weight_version(0), 1, log.stream, 1).has_value());
@@ -260,7 +260,7 @@ TEST_SUITE("actors/replay_state") {
   TEST_CASE("without stamps a short last step is dropped and counted, claimed part included") {
     event_log log;
     replay_state state = replay_of("ready_first", 4);
-    for (const std::uint64_t group : {0, 1, 2})
+    for (const std::uint64_t group : {0U, 1U, 2U})
       finish(state, group, 0, log);
     REQUIRE(state.claim(0, weight_version(0), 1, log.stream, 1)->size() == 1);
     state.end_supply("the dataset is at its end");

@@ -105,7 +105,7 @@ TEST_SUITE("actors/rollout_state") {
     CHECK(state.next_move() == next_supply{supply_move::drop_remainder, 1, 2});
     state.dropped_reserved(1);
     CHECK(state.next_move().move == supply_move::wait);
-    for (const std::uint64_t group : {0, 1, 2})
+    for (const std::uint64_t group : {0U, 1U, 2U})
       state.finished(group_id(group));
     CHECK(state.next_move().move == supply_move::finish);
   }
@@ -129,7 +129,7 @@ TEST_SUITE("actors/rollout_state") {
     rollout_state state = rollouts(true, 2);
     state.reserved(0, ids({0, 1, 2}));
     state.admitted(0, outcome_of(ids({0, 1, 2})));
-    for (const std::uint64_t group : {2, 1, 0})
+    for (const std::uint64_t group : {2U, 1U, 0U})
       state.request_flight(group_id(group), 0);
     CHECK(state.grant_flights() == ids({0, 1}));
     CHECK(state.in_flight() == 2);

@@ -102,8 +102,8 @@ TEST_CASE("kills are spread over the whole job, and every kind of moment is hit"
 
 TEST_CASE("all kills land before the job is done, whatever the lives before them reached") {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    for (const std::uint64_t period : {0, 1, 10, 100}) {
-      for (const std::uint64_t kills : {1, 3, 10, 200}) {
+    for (const std::uint64_t period : {0U, 1U, 10U, 100U}) {
+      for (const std::uint64_t kills : {1U, 3U, 10U, 200U}) {
         CAPTURE(seed);
         CAPTURE(period);
         CAPTURE(kills);
@@ -124,7 +124,7 @@ TEST_CASE("all kills land before the job is done, whatever the lives before them
 }
 
 TEST_CASE("a job that is shorter than the margin is still planned") {
-  for (const std::uint64_t steps : {1, 2, 3, 4}) {
+  for (const std::uint64_t steps : {1U, 2U, 3U, 4U}) {
     for (std::uint64_t attempt = 0; attempt < drill_attempts_max; ++attempt) {
       const auto orders =
           plan_kills({.kills = 10, .steps = steps, .save_period = 10, .attempt = attempt});
