@@ -170,7 +170,7 @@ TEST_SUITE("drill/bundle") {
                                                           {"grpo.num_generations_per_prompt", "4"},
                                                           {"grpo.seed", "2"},
                                                           {"policy.architecture.hidden", "64"},
-                                                          {"data.train.input_key", "problem"}}) {
+                                                          {"policy.architecture.layers", "2"}}) {
       CAPTURE(key);
       check_refused(job, {key, value, "refused", "fresh"}, {"--set", key + "=" + value});
     }

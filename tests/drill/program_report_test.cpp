@@ -32,10 +32,12 @@ std::vector<std::string> checkpoint_lines(const small_job& job) {
 
 TEST_SUITE("drill/report") {
   TEST_CASE("generation emits tokens during every bundle write, and the barrier's times are told") {
-    small_job job({"grpo.max_num_steps=5", "policy.generation.max_new_tokens=24"});
-    // Decoding is the slow part, so that it is never done; each section takes a while to write.
+    const small_job job({"grpo.max_num_steps=5", "policy.generation.max_new_tokens=24",
+                         "async_rl.sampler.max_lookahead_versions=3"});
+    // Decoding is the slow part, so that it is never done: when the last step is, half a second of
+    // work ahead is left. Each section takes a while to write.
     const program_end end =
-        job.run_failing("generator.decoded=delay:2ms,bundle.section=delay:40ms");
+        job.run_failing("generator.decoded=delay:5ms,bundle.section=delay:40ms");
     INFO(end.output);
     REQUIRE(end.exited_with(0));
     const auto lines = checkpoint_lines(job);
