@@ -148,33 +148,8 @@ void arena::adopt(contents& all, placement plan) {
 }
 
 void arena::release(contents& all, const row_body& body) {
-  std::uint64_t segment_id = 0;
-  std::uint64_t bytes = 0;
-  std::uint64_t cells = 0;
-  // Cells of a row mostly share a segment: one look-up for all of them.
-  for (const cell& one : body.cells) {
-    if (one.bytes == 0) continue;
-    if (one.segment != segment_id && cells > 0)
-      give_back(all, segment_id, std::exchange(bytes, 0), std::exchange(cells, 0));
-    segment_id = one.segment;
-    bytes += one.bytes;
-    ++cells;
-  }
-  if (cells > 0) give_back(all, segment_id, bytes, cells);
-}
-
-void arena::give_back(contents& all, std::uint64_t segment_id, std::uint64_t bytes,
-                      std::uint64_t cells) {
-  segment_entry* entry = all.segments.mutate(segment_id);
-  ensure(entry != nullptr, "the segment of a live cell is in the store");
-  ensure(entry->live_bytes >= bytes && entry->live_cells >= cells, "live cells are counted");
-  ensure(all.live_bytes >= bytes, "live bytes are counted");
-  all.live_bytes -= bytes;
-  entry->live_bytes -= bytes;
-  entry->live_cells -= cells;
-  if (entry->live_cells > 0) return;
-  all.segments.erase(segment_id);
-  if (open_.id == segment_id) open_ = {};
+  all.release(body);
+  if (open_.memory != nullptr && all.segments.find(open_.id) == nullptr) open_ = {};
 }
 
 } // namespace weir::dataplane

@@ -65,7 +65,6 @@ public:
 
 private:
   [[nodiscard]] result<void> open_target(placement& plan, std::uint64_t capacity) const;
-  void give_back(contents& all, std::uint64_t segment_id, std::uint64_t bytes, std::uint64_t cells);
 
   std::uint64_t segment_bytes_;
   target open_;

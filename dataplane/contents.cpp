@@ -3,6 +3,7 @@
 #include "messages/error.hpp"
 
 #include <unordered_map>
+#include <utility>
 
 namespace weir::dataplane {
 
@@ -45,7 +46,34 @@ void check_row(const contents& all, const partition_schema& schema, std::uint64_
   check_cells(all, schema, *row.body, sums);
 }
 
+void give_back(contents& all, std::uint64_t segment_id, std::uint64_t bytes, std::uint64_t cells) {
+  segment_entry* entry = all.segments.mutate(segment_id);
+  ensure(entry != nullptr, "the segment of a live cell is in the store");
+  ensure(entry->live_bytes >= bytes && entry->live_cells >= cells, "live cells are counted");
+  ensure(all.live_bytes >= bytes, "live bytes are counted");
+  all.live_bytes -= bytes;
+  entry->live_bytes -= bytes;
+  entry->live_cells -= cells;
+  if (entry->live_cells == 0) all.segments.erase(segment_id);
+}
+
 } // namespace
+
+void contents::release(const row_body& body) {
+  std::uint64_t segment_id = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t cells = 0;
+  // Cells of a row mostly share a segment: one look-up for all of them.
+  for (const cell& one : body.cells) {
+    if (one.bytes == 0) continue;
+    if (one.segment != segment_id && cells > 0)
+      give_back(*this, segment_id, std::exchange(bytes, 0), std::exchange(cells, 0));
+    segment_id = one.segment;
+    bytes += one.bytes;
+    ++cells;
+  }
+  if (cells > 0) give_back(*this, segment_id, bytes, cells);
+}
 
 void contents::check_invariants() const {
   totals sums;

@@ -104,6 +104,9 @@ struct contents {
   std::uint64_t committed_rows = 0;
   std::uint64_t claims = 0;
 
+  /// Gives the extents of a row up. A segment without a live cell leaves the contents.
+  void release(const row_body& body);
+
   /// Aborts if an invariant of the file's head is broken. O(rows).
   void check_invariants() const;
 };

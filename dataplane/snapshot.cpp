@@ -15,4 +15,17 @@ std::vector<partition_inventory> snapshot::inventory() const {
   return listed;
 }
 
+snapshot snapshot::committed() const {
+  contents kept = contents_;
+  contents_.partitions.for_each([&kept](std::uint64_t number, const partition_state& partition) {
+    partition.rows.for_each([&kept, number](std::uint64_t id, const row_entry& row) {
+      if (row.state == row_state::committed) return;
+      kept.release(*row.body);
+      kept.partitions.mutate(number)->rows.erase(id);
+      --kept.staged_rows;
+    });
+  });
+  return snapshot(std::move(kept));
+}
+
 } // namespace weir::dataplane

@@ -27,6 +27,10 @@ public:
   /// with the replay index and the ledger. O(rows).
   [[nodiscard]] std::vector<partition_inventory> inventory() const;
 
+  /// The same without its staged rows: what a bundle holds of rows that no ledger record names.
+  /// O(rows), and the memory of what it leaves out stays with the original alone.
+  [[nodiscard]] snapshot committed() const;
+
   /// The maps themselves, for writers.
   [[nodiscard]] const contents& state() const { return contents_; }
 

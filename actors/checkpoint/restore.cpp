@@ -143,13 +143,20 @@ result<choice> choose(dataplane::disk& storage, const restore_request& request,
   return made;
 }
 
+/// A newer bundle that was passed over: why, and how far back that goes.
+std::string distance_lost(const dataplane::broken_bundle& broken, const dataplane::bundle& chosen) {
+  const std::uint64_t from = chosen.name.step;
+  const std::uint64_t steps = broken.name.step > from ? broken.name.step - from : 0;
+  return dataplane::to_string(broken.name) + " cannot be restored (" + to_string(broken.reason) +
+         "); " + std::to_string(steps) + " steps are done again";
+}
+
 /// Sets aside what belongs to another history, and says so.
 result<void> set_histories_aside(dataplane::disk& storage, const restore_request& request,
                                  const dataplane::bundle_survey& survey, const choice& made,
                                  std::vector<std::string>& notices) {
   for (const dataplane::broken_bundle& broken : made.passed_over)
-    notices.push_back(dataplane::to_string(broken.name) + " cannot be restored (" +
-                      to_string(broken.reason) + ")");
+    notices.push_back(distance_lost(broken, *made.bundle));
   std::vector<std::string> renamed;
   if (made.bundle) {
     auto aside =

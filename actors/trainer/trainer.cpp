@@ -34,10 +34,10 @@ double mean_staleness(const std::vector<ClaimedGroupT>& groups, std::uint64_t ve
 } // namespace
 
 trainer::trainer(context ctx, trainer_options options, trainer_peers peers, trainer_engine engine,
-                 trainer_state state, bool warmed_up, event_sink& events)
+                 trainer_state state, bool restored, event_sink& events)
     : participant(std::move(ctx), barrier_role::both, events), options_(options),
       peers_(std::move(peers)), engine_(std::move(engine)), state_(std::move(state)),
-      warmed_up_(warmed_up || options.warmup.max_steps == 0) {
+      restored_(restored), warmed_up_(restored || options.warmup.max_steps == 0) {
   ensure(!peers_.generators.empty(), "a trainer has a generator to publish to");
 }
 
@@ -54,6 +54,8 @@ task<result<void>> trainer::train() {
   auto live = co_await publish();
   if (!live) co_return failure(std::move(live.error()));
   std::string reason = "all steps are done";
+  // A job that was done already has its bundle: work done ahead is not worth another one.
+  const bool nothing_to_do = restored_ && state_.step() >= options_.max_num_steps;
   while (state_.step() < options_.max_num_steps) {
     auto trained = co_await train_step();
     if (!trained) co_return failure(std::move(trained.error()));
@@ -62,7 +64,7 @@ task<result<void>> trainer::train() {
       break;
     }
   }
-  if (options_.save) {
+  if (options_.save && !nothing_to_do) {
     auto saved = co_await save(reason);
     if (!saved)
       co_return failure(saved.error().code,

@@ -71,9 +71,9 @@ public:
   static constexpr bool is_owner = true;
   static constexpr bool is_origin = true;
 
-  /// `state` is fresh (`warmed_up` false: a warm-up comes first, if there is one), or loaded.
+  /// `state` is fresh (`restored` false: a warm-up comes first, if there is one), or loaded.
   trainer(context ctx, trainer_options options, trainer_peers peers, trainer_engine engine,
-          trainer_state state, bool warmed_up, event_sink& events);
+          trainer_state state, bool restored, event_sink& events);
 
 private:
   using batch = std::vector<ClaimedGroupT>;
@@ -104,6 +104,7 @@ private:
   const trainer_peers peers_;
   const trainer_engine engine_;
   trainer_state state_;
+  const bool restored_; ///< From a bundle.
   bool warmed_up_;
   /// Step whose periodic save was asked for and is not cut yet.
   std::optional<std::uint64_t> uncut_save_;

@@ -116,11 +116,13 @@ void print_restore(run_output& output, const begun_life& begun, double took_s) {
                            group.target_before, group.target_after));
 }
 
-/// Failures that another life may not meet again: somebody died or hung. Everything else (bad data,
-/// a spent budget, a state that does not balance) would only come back.
+/// Failures of a life that another one may not meet again: somebody died or hung, or the machine
+/// failed once. Everything else (bad data, a spent budget, a full disk, a state that does not
+/// balance) would only come back.
 bool worth_another_life(const error& reason) {
   return reason.code == errc::unavailable || reason.code == errc::timed_out ||
-         reason.code == errc::internal || reason.code == errc::cancelled;
+         reason.code == errc::internal || reason.code == errc::cancelled ||
+         reason.code == errc::io_failed;
 }
 
 /// Everything that the lives of one process share.
@@ -146,6 +148,7 @@ private:
   std::optional<job> work_;
   run_places places_;
   std::shared_ptr<dataplane::run_directory> directory_;
+  bool alive_ = false; ///< The newest life got beyond its restore.
 };
 
 /// Finds everything wrong with the input before anything on disk changes, then takes the lock.
@@ -203,7 +206,9 @@ result<begun_life> running::begin() {
 }
 
 result<life_end> running::one_life() {
+  alive_ = false;
   auto begun = begin();
+  alive_ = begun.has_value();
   if (!begun) return failure(std::move(begun.error()));
   return live({*work_, env_, *begun, directory_, output_}, [] { return caught_signal != 0; });
 }
@@ -240,8 +245,9 @@ exit_code running::perform(const run_config& config) {
       output_->say("interrupted: run the same command again to go on");
       return exit_code::unfinished;
     }
-    if (life >= lives_max || !worth_another_life(ended.error()) || caught_signal != 0)
-      return complain(to_string(ended.error()), exit_code::failed);
+    // A restore that was refused would be refused again.
+    const bool again = alive_ && life < lives_max && worth_another_life(ended.error());
+    if (!again || caught_signal != 0) return complain(to_string(ended.error()), exit_code::failed);
     output_->log(log_level::error, "program",
                  to_string(ended.error()) + "; going on from the newest bundle");
   }

@@ -55,6 +55,28 @@ TEST_SUITE("dataplane/snapshot_file") {
     }
   }
 
+  TEST_CASE("a snapshot of the committed rows has nothing of the staged ones") {
+    for (std::uint64_t seed = 0; seed < 6; ++seed) {
+      CAPTURE(seed);
+      store plane({.segment_bytes = 1024 + seed * 3000});
+      fill(plane, seed, 120);
+      const snapshot state = plane.capture();
+      const std::string before = describe_all(state);
+      const snapshot kept = state.committed();
+      kept.state().check_invariants();
+      CHECK(kept.state().staged_rows == 0);
+      CHECK(kept.state().committed_rows == state.state().committed_rows);
+      CHECK(kept.state().next_row == state.state().next_row);
+      for (const partition_inventory& partition : kept.inventory())
+        for (const row_summary& row : partition.rows)
+          CHECK(row.state == row_state::committed);
+      CHECK(describe_all(state) == before); // The original is as it was.
+      crash_disk storage;
+      write_to(storage, kept);
+      check_equal(read_from(storage), kept);
+    }
+  }
+
   TEST_CASE("an empty store is written and read") {
     crash_disk storage;
     CHECK(write_to(storage, snapshot()).size() == 1);

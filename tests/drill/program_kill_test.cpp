@@ -117,6 +117,31 @@ TEST_SUITE("drill/kill") {
     check_audit(job);
   }
 
+  TEST_CASE("rows that are staged and not committed are in no bundle") {
+    const small_job job;
+    // The ninth group waits between its staging and its commit while step_2 is captured.
+    const program_end killed = job.run_failing(
+        "trainer.learned=delay:300ms@2,rollout.produced=park@9,bundle.published=kill@1");
+    INFO(killed.output);
+    REQUIRE(killed.by_signal);
+    const program_end resumed = job.run();
+    INFO(resumed.output);
+    CHECK(resumed.exited_with(0));
+    CHECK(resumed.says("restored step_2 of run"));
+    check_audit(job);
+  }
+
+  TEST_CASE("a job that is done is not saved again") {
+    const small_job job({synchronous});
+    REQUIRE(job.run().exited_with(0));
+    const program_end again = job.run();
+    INFO(again.output);
+    CHECK(again.exited_with(0));
+    CHECK(again.says("done: all steps are done"));
+    CHECK_FALSE(has_entry(job.checkpoints(), "step_6."));
+    check_audit(job);
+  }
+
   TEST_CASE("a restore prints what it recovered") {
     const small_job job;
     REQUIRE(job.run_failing("bundle.published=kill@1").by_signal);
