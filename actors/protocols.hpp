@@ -51,8 +51,7 @@ using checkpoint_protocol =
     protocol<call<RequestCheckpoint, CheckpointPublished>, note<PeriodicCheckpoint>>;
 
 /// Whoever watches the run: a progress line, a metrics file, a test.
-using observer_protocol =
-    protocol<note<StepFinished>, note<WarmupAdvanced>, call<RunFinished, RunFinishNoted>,
-             note<GaugeReport>, note<CheckpointPublished>>;
+using observer_protocol = protocol<note<StepFinished>, note<WarmupAdvanced>,
+                                   call<RunFinished, RunFinishNoted>, note<CheckpointPublished>>;
 
 } // namespace weir

@@ -13,7 +13,6 @@ observer::observer(context ctx, std::shared_ptr<run_output> output,
   serve(&observer::on_step);
   serve(&observer::on_warmup);
   serve(&observer::on_finished);
-  serve(&observer::on_gauge);
   serve(&observer::on_published);
 }
 
@@ -61,12 +60,6 @@ task<result<message<RunFinishNoted>>> observer::on_finished(message<RunFinished>
   RunFinishNotedT noted;
   noted.steps = request->steps();
   co_return pack(noted);
-}
-
-task<void> observer::on_gauge(message<GaugeReport> note) {
-  log(log_level::debug,
-      fmt::format("{} reports {} tokens", text_of(note->actor()), note->tokens_total()));
-  co_return;
 }
 
 task<void> observer::on_published(message<CheckpointPublished> note) {

@@ -24,7 +24,6 @@ private:
   task<void> on_step(message<StepFinished> note);
   task<void> on_warmup(message<WarmupAdvanced> note);
   task<result<message<RunFinishNoted>>> on_finished(message<RunFinished> request);
-  task<void> on_gauge(message<GaugeReport> note);
   task<void> on_published(message<CheckpointPublished> note);
 
   const std::shared_ptr<run_output> output_;
