@@ -96,6 +96,12 @@ participant::participant(context ctx, barrier_role role, event_sink& events)
   serve(&participant::on_abort);
 }
 
+void participant::restored_with(const std::vector<group_event>& changes) {
+  for (const group_event& change : changes)
+    events_.append(change);
+  if (!changes.empty()) mutated();
+}
+
 captured_section participant::capture() {
   ensure(false, "an owner says how it is captured");
   return {};

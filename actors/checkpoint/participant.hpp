@@ -62,6 +62,9 @@ protected:
   [[nodiscard]] event_stream& events() { return events_; }
   /// Counts a change of durable state that no lease covers (the end of a warm-up).
   void mutated() { captured_.mutated(); }
+  /// Writes what a restore changed in the loaded state: this owner's first events, and a change
+  /// since the bundle if there are any.
+  void restored_with(const std::vector<group_event>& changes);
   /// Newest trainer step that a cut captured; -1 before the first.
   [[nodiscard]] std::int64_t captured_step() const { return captured_step_; }
   /// Raised after each Cut.

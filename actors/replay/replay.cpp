@@ -12,6 +12,7 @@ replay::replay(context ctx, replay_contents contents, weight_version version, ev
                std::shared_ptr<run_counters> counters)
     : participant(std::move(ctx), barrier_role::both, events), state_(std::move(contents.index)),
       store_(std::move(contents.rows)), version_(version), counters_(std::move(counters)) {
+  restored_with(contents.restamped);
   serve(&replay::on_start);
   serve(&replay::on_stage);
   serve(&replay::on_commit);

@@ -22,6 +22,8 @@ namespace weir {
 struct replay_contents {
   replay_state index;
   std::shared_ptr<dataplane::store> rows;
+  /// What the restore changed in the index: stands first in this owner's events.
+  std::vector<group_event> restamped = {};
 };
 
 class replay : public participant {

@@ -36,8 +36,10 @@ result<drop_reason> reason_of(DropReason reason) {
 
 } // namespace
 
-sampler::sampler(context ctx, sampler_state state, event_sink& events)
+sampler::sampler(context ctx, sampler_state state, const std::vector<group_event>& restamped,
+                 event_sink& events)
     : participant(std::move(ctx), barrier_role::only_owner, events), state_(std::move(state)) {
+  restored_with(restamped);
   serve(&sampler::on_reserve);
   serve(&sampler::on_await_admission);
   serve(&sampler::on_admit);

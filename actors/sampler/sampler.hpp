@@ -16,8 +16,10 @@ public:
   using protocol = sampler_protocol;
   static constexpr bool is_owner = true;
 
-  /// `state` is fresh, or loaded from a bundle.
-  sampler(context ctx, sampler_state state, event_sink& events);
+  /// `state` is fresh, or loaded from a bundle; `restamped` is what the restore changed in it, and
+  /// stands first in this owner's events.
+  sampler(context ctx, sampler_state state, const std::vector<group_event>& restamped,
+          event_sink& events);
 
 private:
   task<result<message<GroupsReserved>>> on_reserve(lease_ref lease, message<ReserveGroups> request);

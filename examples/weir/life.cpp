@@ -30,6 +30,7 @@ struct owner_states {
   replay_contents replay;
   trainer_image trainer;
   bool warmed_up = false;
+  std::vector<group_event> restamped = {}; ///< In the sampler's ledger.
 };
 
 replay_options replay_options_of(const run_config& config) {
@@ -86,6 +87,8 @@ result<owner_states> build_states(const life_parts& parts) {
   if (auto loaded = built.replay.index.load(states.replay); !loaded)
     return failure(std::move(loaded.error()));
   built.replay.rows->restore(states.rows);
+  built.replay.restamped = states.changes.replay_events;
+  built.restamped = states.changes.ledger_events;
   auto policy = policy_of(work, states);
   if (!policy) return failure(std::move(policy.error()));
   const std::uint64_t step = states.bundle.content.step;
@@ -175,7 +178,8 @@ result<composed> compose(const life_parts& parts, owner_states states,
 
   const auto watcher = actors.add<observer>("observer", parts.output, counters);
   const auto loader = actors.add<dataloader>("dataloader", std::move(states.loader), *log);
-  const auto ledger = actors.add<sampler>("sampler", std::move(states.sampler), *log);
+  const auto ledger =
+      actors.add<sampler>("sampler", std::move(states.sampler), states.restamped, *log);
   const auto buffer = actors.add<replay>("replay", std::move(states.replay), states.trainer.version,
                                          *log, counters);
   std::vector<handle<environment_protocol>> environments;
@@ -228,9 +232,6 @@ void announce(event_log& log, const begun_life& begun, std::optional<event_strea
   if (begun.states)
     program->append(restored_event{dataplane::to_string(begun.states->bundle.name),
                                    begun.states->bundle.content.epoch});
-  for (const group_event& event :
-       begun.states ? begun.states->changes.ledger_events : std::vector<group_event>())
-    program->append(event);
 }
 
 finish_reason reason_of(const result<life_end>& ended, const std::string& words) {

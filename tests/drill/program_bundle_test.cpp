@@ -1,5 +1,5 @@
 /// Damaged, newer and foreign bundles: refused with file and reason, or passed over for an older
-/// one, said with the distance lost; and nothing but INCARNATION changed where a restore is refused.
+/// one, said with the distance lost. Where a restore is refused, only INCARNATION has changed.
 #include "dataplane/checksum.hpp"
 #include "dataplane/manifest.hpp"
 #include "tests/drill/small_job.hpp"

@@ -143,6 +143,25 @@ TEST_SUITE("drill/resume") {
     }
   }
 
+  TEST_CASE("groups that another look-ahead stamps again are told by their owners") {
+    // The first leaves groups of step 2 with the ledger, the second with replay.
+    for (const char* const point : {"rollout.produced=park@9", "trainer.learned=delay:300ms@2"}) {
+      for (const char* const lookahead : {"0", "2"}) {
+        CAPTURE(std::string(point));
+        CAPTURE(std::string(lookahead));
+        const small_job job;
+        REQUIRE(job.run({"--set", "grpo.max_num_steps=2", "--failpoints", point}).exited_with(0));
+        const std::string key = "async_rl.sampler.max_lookahead_versions=";
+        const program_end resumed = job.run({"--set", key + lookahead});
+        INFO(resumed.output);
+        CHECK(resumed.exited_with(0));
+        CHECK(resumed.says("restored step_2"));
+        CHECK(resumed.says("group 8: step 2 is now step 2"));
+        check_audit(job);
+      }
+    }
+  }
+
   TEST_CASE("steps, learning rate and look-ahead may change, and each change is printed") {
     small_job job;
     REQUIRE(job.run({"--set", "grpo.max_num_steps=2"}).exited_with(0));
