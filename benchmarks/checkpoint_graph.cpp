@@ -248,8 +248,7 @@ struct checkpoint_graph::parts {
   void compose(owner_states states, std::uint64_t policy_bytes) {
     const auto counters = std::make_shared<run_counters>();
     std::ignore = actors.add<dataloader>("dataloader", std::move(states.loader), *log);
-    const auto ledger =
-        actors.add<sampler>("sampler", std::move(states.ledger), std::vector<group_event>(), *log);
+    const auto ledger = actors.add<sampler>("sampler", std::move(states.ledger), *log);
     std::ignore =
         actors.add<replay>("replay", std::move(states.buffer), weight_version(0), *log, counters);
     std::ignore = actors.add<still_trainer>("trainer", policy_bytes, *log);
