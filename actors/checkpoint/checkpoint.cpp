@@ -131,14 +131,14 @@ void checkpoint::perform_one(const barrier_effect& effect) {
     conversations_.spawn(&checkpoint::resume, this, *open);
   } else if (const auto* stop = std::get_if<send_abort>(&effect)) {
     AbortEpochT note;
-    note.epoch = std::make_unique<EpochId>(wire_epoch(stop->epoch));
+    note.epoch = wire_epoch(stop->epoch);
     if (const auto origin = origins_.find(stop->to); origin != origins_.end())
       origin->second.tell(pack(note));
     else
       owners_.at(stop->to).tell(pack(note));
   } else if (const auto* release = std::get_if<send_release>(&effect)) {
     ReleaseCaptureT note;
-    note.epoch = std::make_unique<EpochId>(wire_epoch(release->epoch));
+    note.epoch = wire_epoch(release->epoch);
     owners_.at(release->to).tell(pack(note));
   } else if (const auto* ready = std::get_if<publish_cut>(&effect)) {
     conversations_.spawn(&checkpoint::publish, this, ready->cut);
@@ -167,7 +167,7 @@ void checkpoint::settle(const std::vector<request_ticket>& tickets,
 
 task<void> checkpoint::quiesce(send_quiesce what) {
   QuiesceT want;
-  want.epoch = std::make_unique<EpochId>(wire_epoch(what.epoch));
+  want.epoch = wire_epoch(what.epoch);
   want.hold_limit_ns = static_cast<std::uint64_t>(what.hold_limit_ns);
   want.answer_within_ns = static_cast<std::uint64_t>(options_.barrier.quiesce_timeout_ns / 10 * 9);
   auto request = pack(want);
@@ -182,7 +182,7 @@ task<void> checkpoint::quiesce(send_quiesce what) {
 
 task<void> checkpoint::cut(send_cut what) {
   CutT want;
-  want.epoch = std::make_unique<EpochId>(wire_epoch(what.epoch));
+  want.epoch = wire_epoch(what.epoch);
   auto request = pack(want);
   const auto owner = owners_.at(what.to);
   const std::chrono::nanoseconds patience(options_.barrier.capture_timeout_ns * 2);
@@ -198,7 +198,7 @@ task<void> checkpoint::cut(send_cut what) {
 
 task<void> checkpoint::resume(send_resume what) {
   ResumeT want;
-  want.epoch = std::make_unique<EpochId>(wire_epoch(what.epoch));
+  want.epoch = wire_epoch(what.epoch);
   auto request = pack(want);
   const auto origin = origins_.at(what.to);
   const std::chrono::nanoseconds patience(options_.barrier.resume_timeout_ns * 2);
@@ -283,7 +283,7 @@ task<result<void>> checkpoint::write_sections(std::shared_ptr<unfinished_bundle>
 
 task<void> checkpoint::write_section(std::shared_ptr<unfinished_bundle> bundle, std::string owner) {
   WriteSectionT want;
-  want.epoch = std::make_unique<EpochId>(wire_epoch(bundle->cut.epoch));
+  want.epoch = wire_epoch(bundle->cut.epoch);
   want.directory = bundle->writer.directory();
   want.link_policy_from = bundle->policy_from;
   auto request = pack(want);

@@ -14,8 +14,8 @@ epoch_id epoch_of(const EpochId* epoch) {
   return {epoch->incarnation(), epoch->life(), epoch->number()};
 }
 
-EpochId wire_epoch(epoch_id epoch) {
-  return {epoch.incarnation, epoch.life, epoch.number};
+std::unique_ptr<EpochId> wire_epoch(epoch_id epoch) {
+  return std::make_unique<EpochId>(epoch.incarnation, epoch.life, epoch.number);
 }
 
 Hash128 wire_sum(const group_tally& tally) {
@@ -117,7 +117,7 @@ task<result<message<Quiesced>>> participant::on_quiesce(message<Quiesce> request
     co_return failure(errc::conflict, "a lease is still held: " + mutations().oldest());
   if (!settled) co_return failure(std::move(settled.error()));
   QuiescedT answer;
-  answer.epoch = std::make_unique<EpochId>(wire_epoch(epoch));
+  answer.epoch = wire_epoch(epoch);
   answer.drain_ns = static_cast<std::uint64_t>(clock().now() - closed_at);
   co_return pack(answer);
 }
@@ -131,7 +131,7 @@ task<result<message<Resumed>>> participant::on_resume(message<Resume> request) {
   const epoch_id epoch = epoch_of(request->epoch());
   ResumedT answer;
   answer.held = mutations().open(epoch);
-  answer.epoch = std::make_unique<EpochId>(wire_epoch(epoch));
+  answer.epoch = wire_epoch(epoch);
   co_return pack(answer);
 }
 
@@ -150,7 +150,7 @@ task<result<message<Captured>>> participant::on_cut(message<Cut> request) {
     co_return failure(errc::conflict, "the cut of epoch " + to_string(epoch) + " comes too late");
   const auto section = captured_.section(epoch);
   CapturedT answer;
-  answer.epoch = std::make_unique<EpochId>(wire_epoch(epoch));
+  answer.epoch = wire_epoch(epoch);
   answer.tainted = facts->tainted;
   answer.mutations = facts->mutations;
   if (section) {
@@ -180,7 +180,7 @@ task<result<message<SectionWritten>>> participant::on_write(message<WriteSection
   if (!written) co_return failure(std::move(written.error()));
   if (auto fine = captured_.publishable(epoch); !fine) co_return failure(std::move(fine.error()));
   SectionWrittenT answer;
-  answer.epoch = std::make_unique<EpochId>(wire_epoch(epoch));
+  answer.epoch = wire_epoch(epoch);
   for (const auto& file : *written)
     answer.files.push_back(wire_file(file));
   co_return pack(answer);

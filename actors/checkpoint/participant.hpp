@@ -15,6 +15,7 @@
 #include "messages/message.hpp"
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -93,7 +94,7 @@ write_one_section(const section_target& target, std::string path,
 
 /// Between the ids of code and of messages.
 [[nodiscard]] epoch_id epoch_of(const EpochId* epoch);
-[[nodiscard]] EpochId wire_epoch(epoch_id epoch);
+[[nodiscard]] std::unique_ptr<EpochId> wire_epoch(epoch_id epoch);
 [[nodiscard]] dataplane::finished_section section_from(const SectionFile& file, epoch_id epoch);
 [[nodiscard]] Hash128 wire_sum(const group_tally& tally);
 [[nodiscard]] group_tally tally_from(std::uint64_t count, const Hash128* sum);

@@ -56,19 +56,6 @@ dataplane::store_options store_options_of(const run_config& config) {
   return options;
 }
 
-result<policy_ptr> policy_of(const job& work, const restored_states& states) {
-  policy_files files;
-  const auto take = [&states](const char* path) {
-    const auto place = states.policy.find(path);
-    return place != states.policy.end() ? place->second : std::vector<std::byte>();
-  };
-  files.config = take(policy_config_path);
-  files.weights = take(policy_weights_path);
-  files.optimizer = take(policy_optimizer_path);
-  files.reference = take(policy_reference_path);
-  return read_policy(files, work.model);
-}
-
 result<owner_states> build_states(const life_parts& parts) {
   const job& work = parts.work;
   const run_config& config = work.config;
@@ -89,7 +76,7 @@ result<owner_states> build_states(const life_parts& parts) {
   built.replay.rows->restore(states.rows);
   built.replay.restamped = states.changes.replay_events;
   built.restamped = states.changes.ledger_events;
-  auto policy = policy_of(work, states);
+  auto policy = restored_policy(work, states);
   if (!policy) return failure(std::move(policy.error()));
   const std::uint64_t step = states.bundle.content.step;
   built.trainer = {step, weight_version(step), std::move(*policy)};
@@ -297,6 +284,23 @@ result<life_end> wait_for_end(composed& running, const life_parts& parts,
 }
 
 } // namespace
+
+result<policy_ptr> restored_policy(const job& work, const restored_states& states) {
+  for (const char* path : {policy_config_path, policy_weights_path}) {
+    if (!states.policy.contains(path))
+      return failure(errc::corrupt, std::string(path) + ": is not in the bundle");
+  }
+  const auto file = [&states](const char* path) {
+    const auto place = states.policy.find(path);
+    return place != states.policy.end() ? place->second : std::vector<std::byte>();
+  };
+  policy_files files;
+  files.config = file(policy_config_path);
+  files.weights = file(policy_weights_path);
+  files.optimizer = file(policy_optimizer_path);
+  files.reference = file(policy_reference_path);
+  return read_policy(files, work.model);
+}
 
 result<life_end> live(life_parts parts, const std::function<bool()>& interrupted) {
   auto states = build_states(parts);

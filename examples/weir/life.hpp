@@ -23,6 +23,10 @@ struct life_parts {
   std::shared_ptr<run_output> output;
 };
 
+/// The policy of a bundle: every file of it, decoded. Errors: corrupt, naming the file; conflict
+/// when the model has another shape than the job's.
+[[nodiscard]] result<policy_ptr> restored_policy(const job& work, const restored_states& states);
+
 /// How a life ended.
 enum class life_end : std::uint8_t {
   done,        ///< The job is finished.

@@ -85,14 +85,7 @@ result<void> check_states(const job& work, const restored_states& states) {
     if (auto found = loader.fetch(record.sample, record.hash); !found)
       return failure(std::move(found.error()));
   }
-  policy_files files;
-  for (const char* path : {policy_config_path, policy_weights_path}) {
-    if (!states.policy.contains(path))
-      return failure(errc::corrupt, std::string(path) + ": is not in the bundle");
-  }
-  files.config = states.policy.at(policy_config_path);
-  files.weights = states.policy.at(policy_weights_path);
-  if (auto read = read_policy(files, work.model); !read) return failure(std::move(read.error()));
+  if (auto read = restored_policy(work, states); !read) return failure(std::move(read.error()));
   return {};
 }
 
