@@ -1,5 +1,6 @@
 #include "actors/graph.hpp"
 
+#include "actors/runtime/detail/border.hpp"
 #include "actors/runtime/detail/simulated_scheduler.hpp"
 
 #include <algorithm>
@@ -56,9 +57,7 @@ graph::graph(world& env, graph_options options)
   }
   driver_ = added.where;
   driver_scope_ = &detail::actor_access::root(*added.body);
-  added.running = true;
-  core_->started(added.name);
-  mailboxes_->launch(added.where, std::move(added.body));
+  launch(added);
   members_.push_back(std::move(added));
 }
 
@@ -115,28 +114,32 @@ result<void> graph::start() {
   if (auto wired = check_wiring(); !wired) return wired;
   started_ = true;
   for (member& each : members_) {
-    if (each.running) continue;
-    each.running = true;
-    core_->started(each.name);
-    mailboxes_->launch(each.where, std::move(each.body));
+    if (!each.running) launch(each);
   }
   return {};
+}
+
+void graph::launch(member& opened) {
+  opened.running = true;
+  core_->started(opened.name);
+  mailboxes_->launch(opened.where, std::move(opened.body));
+}
+
+void graph::end(member& running) {
+  detail::parcel stop;
+  stop.kind = detail::parcel_kind::stop;
+  detail::post(running.where, detail::address(), std::move(stop));
+  const std::int64_t latest = core_->env().clock().now() + options_.stop_limit.count();
+  drive([&] { return !core_->running(running.name) || core_->env().clock().now() > latest; });
+  running.running = !core_->wait_ended(running.name, options_.stop_limit);
 }
 
 result<void> graph::stop() {
   std::string late;
   for (auto each = members_.rbegin(); each != members_.rend(); ++each) {
     if (each->body != nullptr) mailboxes_->discard(each->where, std::move(each->body));
-    if (!each->running) continue;
-    detail::parcel stop;
-    stop.kind = detail::parcel_kind::stop;
-    detail::post(each->where, detail::address(), std::move(stop));
-    const std::int64_t latest = core_->env().clock().now() + options_.stop_limit.count();
-    drive([&] { return !core_->running(each->name) || core_->env().clock().now() > latest; });
-    if (core_->wait_ended(each->name, options_.stop_limit))
-      each->running = false;
-    else
-      late += (late.empty() ? "" : ", ") + each->name;
+    if (each->running) end(*each);
+    if (each->running) late += (late.empty() ? "" : ", ") + each->name;
   }
   if (late.empty()) return {};
   return failure(errc::timed_out, "did not end within " +

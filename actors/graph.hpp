@@ -17,6 +17,7 @@
 #include "actors/runtime/detail/blocking_call.hpp"
 #include "actors/runtime/detail/caf_bridge.hpp"
 #include "actors/runtime/detail/graph_core.hpp"
+#include "actors/runtime/detail/packet.hpp"
 
 #include <concepts>
 #include <memory>
@@ -26,6 +27,10 @@
 #include <vector>
 
 namespace weir {
+
+namespace detail {
+struct open_border;
+} // namespace detail
 
 struct graph_options {
   /// Scheduler threads.
@@ -44,6 +49,13 @@ inline constexpr origin_tag origin{};
 /// Passed after the name: the actor holds durable state and answers `owner_protocol`.
 struct owner_tag {};
 inline constexpr owner_tag owner{};
+
+/// What has happened between this graph and others.
+struct border_counters {
+  std::uint64_t connections = 0;    ///< That stand, of both directions.
+  std::uint64_t lost_peers = 0;     ///< Gone without having closed a graph, or cut off.
+  std::uint64_t refused_frames = 0; ///< Garbage, damage, or an answer of the wrong type.
+};
 
 template <class T>
 concept actor_type = std::derived_from<T, actor> && requires { typename T::protocol; };
@@ -101,6 +113,33 @@ public:
     if (simulated() && !detail::is_ready(outcome)) return outcome_type(stuck());
     return outcome.get();
   }
+
+  /// Makes an actor of this graph reachable for other processes of this machine, under a name, at a
+  /// port of 127.0.0.1: a free one for 0, or one that this graph publishes at already. Gives the
+  /// port. Errors: the name is taken there, or the port cannot be listened to; errc::unsupported in
+  /// a simulation. Before or after `start`; a request is answered once the actor runs.
+  template <class Protocol>
+  [[nodiscard]] result<std::uint16_t> publish(const handle<Protocol>& shown,
+                                              const std::string& name, std::uint16_t port = 0) {
+    return publish_actor(shown.where(), name, port, detail::conversations_of(Protocol()));
+  }
+  /// A handle of an actor that another graph has published, with the type and the behaviour of a
+  /// local one; its protocol may be narrower than the published one. Blocks until the peer has
+  /// agreed to every conversation, for at most `limit`. Errors: nobody listens there, or not to the
+  /// name (errc::not_found), or not in this protocol (errc::unsupported); errc::unsupported in a
+  /// simulation. Before or after `start`; the handle works at once.
+  ///
+  /// When the peer is lost, all pending asks end at once with errc::unavailable, and so does every
+  /// later one: the handle stays dead, connect again for another. Requests that name a stream are
+  /// refused with errc::unsupported. The rest is as with a local actor.
+  template <class Protocol>
+  [[nodiscard]] result<handle<Protocol>> connect(const std::string& host, std::uint16_t port,
+                                                 const std::string& name, deadline_after limit) {
+    auto where = connect_actor(host, port, name, detail::conversations_of(Protocol()), limit);
+    if (!where) return failure(std::move(where.error()));
+    return handle<Protocol>(std::move(*where));
+  }
+  [[nodiscard]] border_counters border() const;
 
   template <class Protocol>
   [[nodiscard]] handle<Protocol> find(const std::string& name) const {
@@ -190,6 +229,18 @@ private:
     co_return answer;
   }
 
+  [[nodiscard]] result<std::uint16_t>
+  publish_actor(const detail::address& shown, const std::string& name, std::uint16_t port,
+                std::vector<detail::conversation> conversations);
+  [[nodiscard]] result<detail::address>
+  connect_actor(const std::string& host, std::uint16_t port, const std::string& name,
+                std::vector<detail::conversation> conversations, deadline_after limit);
+  [[nodiscard]] detail::open_border& open_border();
+  /// A mailbox under this name, or this name with a number where it is taken.
+  [[nodiscard]] member open_numbered(const std::string& name);
+  void launch(member& opened);
+  /// Tells an actor to end, and waits; `running` stays true when it does not within the limit.
+  void end(member& running);
   [[nodiscard]] member open(std::string name, traits kind);
   [[nodiscard]] context context_for(const member& added) const;
   void enter(member added);
@@ -214,6 +265,7 @@ private:
   const graph_options options_;
   std::shared_ptr<detail::graph_core> core_;
   std::unique_ptr<detail::mailbox_system> mailboxes_;
+  std::unique_ptr<detail::open_border> border_; ///< Null while nothing is remote.
   std::vector<member> members_;
   detail::address driver_;
   scope* driver_scope_ = nullptr;

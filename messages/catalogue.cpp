@@ -3,8 +3,8 @@
 ///     catalogue OUTPUT SCHEMA.bfbs...
 ///
 /// For every table it writes its type id (a hash of its full name, which never changes), its name,
-/// and whether the schema marks it `mutating`; and one table of verifiers by type id. The schemas
-/// stay the only list of messages there is.
+/// whether the schema marks it `mutating`, whether it names a stream; and one table of verifiers by
+/// type id. The schemas stay the only list of messages there is.
 #include <flatbuffers/reflection.h>
 
 #include <cstdint>
@@ -20,6 +20,7 @@ namespace {
 struct entry {
   std::string name;
   bool mutating = false;
+  bool names_stream = false;
 };
 
 /// FNV-1a of the full name: stable over builds, machines and the order of schemas.
@@ -30,6 +31,16 @@ std::uint32_t type_id(const std::string& name) {
   return hash;
 }
 
+/// Whether a field of the table is a `StreamRef`: its receiver looks for the other end.
+bool names_stream(const reflection::Schema& schema, const reflection::Object& table) {
+  for (const auto* field : *table.fields()) {
+    if (field->type()->base_type() != reflection::Obj) continue;
+    const auto index = static_cast<flatbuffers::uoffset_t>(field->type()->index());
+    if (schema.objects()->Get(index)->name()->str() == "weir.StreamRef") return true;
+  }
+  return false;
+}
+
 bool collect(const char* path, std::map<std::uint32_t, entry>& entries) {
   std::ifstream file(path, std::ios::binary);
   const std::vector<char> bytes{std::istreambuf_iterator<char>(file), {}};
@@ -38,9 +49,10 @@ bool collect(const char* path, std::map<std::uint32_t, entry>& entries) {
     std::fprintf(stderr, "catalogue: %s is not a binary schema\n", path);
     return false;
   }
-  for (const auto* object : *reflection::GetSchema(bytes.data())->objects()) {
+  const auto& schema = *reflection::GetSchema(bytes.data());
+  for (const auto* object : *schema.objects()) {
     if (object->is_struct()) continue;
-    entry found{object->name()->str(), false};
+    entry found{object->name()->str(), false, names_stream(schema, *object)};
     if (object->attributes() != nullptr)
       found.mutating = object->attributes()->LookupByKey("mutating") != nullptr;
     const auto [place, added] = entries.emplace(type_id(found.name), found);
@@ -69,7 +81,8 @@ void write(std::ofstream& out, const std::map<std::uint32_t, entry>& entries) {
     out << "template <>\nstruct message_traits<" << qualified(found.name) << "> {\n"
         << "  static constexpr message_type type{" << id << "U};\n"
         << "  static constexpr std::string_view name = \"" << short_name << "\";\n"
-        << "  static constexpr bool mutating = " << (found.mutating ? "true" : "false")
+        << "  static constexpr bool mutating = " << (found.mutating ? "true" : "false") << ";\n"
+        << "  static constexpr bool names_stream = " << (found.names_stream ? "true" : "false")
         << ";\n};\n";
   }
   out << "\nnamespace detail {\n\ninline constexpr message_entry message_catalogue[] = {\n";

@@ -149,6 +149,11 @@ bool is_mutating(message_type type) noexcept {
   return entry != nullptr && entry->mutating;
 }
 
+bool names_stream(message_type type) noexcept {
+  const auto* const entry = find_entry(type);
+  return entry != nullptr && entry->names_stream;
+}
+
 std::vector<std::byte> encode(const frame& value) {
   ensure(value.content != nullptr, "an encoded frame has a payload");
   const envelope& from = value.header;

@@ -94,6 +94,10 @@ struct frame {
 /// Whether the schemas declare the type as mutating. False for unknown types.
 [[nodiscard]] bool is_mutating(message_type type) noexcept;
 
+/// Whether a message of the type says where a stream is: its receiver connects to an actor of its
+/// own graph, so that such a message stays within one. False for unknown types.
+[[nodiscard]] bool names_stream(message_type type) noexcept;
+
 /// The bytes of a frame. Copies the payload: only for networks, disks and tests.
 [[nodiscard]] std::vector<std::byte> encode(const frame& value);
 

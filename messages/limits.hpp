@@ -30,11 +30,23 @@ inline constexpr std::size_t actors_max = 4096;
 /// Answers kept for a leased request that may come twice, per origin.
 inline constexpr std::size_t leased_replies_max = 4096;
 
+/// One frame with its attachments, between two processes; the first one of a connection.
+inline constexpr std::size_t border_frame_bytes_max = 512ULL * 1024 * 1024;
+inline constexpr std::size_t border_greeting_bytes_max = 64 * 1024;
+/// Requests of one connection that wait for an answer, and their bytes; bytes that the peer of a
+/// connection has not read yet.
+inline constexpr std::size_t border_asks_max = 4096;
+inline constexpr std::size_t border_ask_bytes_max = 1024ULL * 1024 * 1024;
+inline constexpr std::size_t border_unread_bytes_max = 2048ULL * 1024 * 1024;
+
 /// Groups of one step, siblings of one group.
 inline constexpr std::uint64_t groups_per_step_max = 1ULL << 20;
 inline constexpr std::uint64_t siblings_per_group_max = 1ULL << 16;
 
 static_assert(attachment_threshold_bytes < payload_bytes_max);
+static_assert(payload_bytes_max < border_frame_bytes_max);
+static_assert(border_frame_bytes_max <= border_ask_bytes_max);
+static_assert(border_ask_bytes_max < border_unread_bytes_max);
 static_assert(tensor_alignment_bytes % alignof(std::max_align_t) == 0);
 
 } // namespace weir::limits

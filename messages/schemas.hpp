@@ -2,6 +2,7 @@
 #pragma once
 #pragma GCC system_header
 
+#include "messages/border_generated.h"
 #include "messages/checkpoint_generated.h"
 #include "messages/environment_generated.h"
 #include "messages/generation_generated.h"

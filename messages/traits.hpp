@@ -40,12 +40,14 @@ struct message_entry {
   message_type type;
   std::string_view name;
   bool mutating;
+  bool names_stream;
   bool (*verify)(flatbuffers::Verifier&);
 };
 
 template <class T>
 constexpr message_entry entry_of() {
-  return {message_traits<T>::type, message_traits<T>::name, message_traits<T>::mutating,
+  using traits = message_traits<T>;
+  return {traits::type, traits::name, traits::mutating, traits::names_stream,
           [](flatbuffers::Verifier& verifier) { return verifier.VerifyBuffer<T>(nullptr); }};
 }
 

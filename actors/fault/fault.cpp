@@ -23,7 +23,7 @@ task<void> fault_actor::relay(detail::reply_guard answering, frame came) {
     co_return;
   case fault_kind::delay:
   case fault_kind::reorder:
-    co_await hold_back(fault_side::request, effect);
+    co_await delay(fault_side::request, effect.kind, effect.longest, effect.count);
     break;
   case fault_kind::duplicate:
     // They begin when this coroutine suspends: after the original went out.
@@ -39,14 +39,15 @@ task<void> fault_actor::relay(detail::reply_guard answering, frame came) {
   }
   if (effect.kind != fault_kind::reorder) went_past(fault_side::request);
   if (is_note)
-    pass_note(target_, std::move(came));
+    detail::pass_note(target_, *this, std::move(came));
   else
     co_await ask_and_give(std::move(answering), std::move(came));
 }
 
 task<void> fault_actor::ask_and_give(detail::reply_guard answering, frame asked) {
-  auto given = co_await detail::relay_awaiter(target_, asked, limit_of(asked.header));
-  if (overdue(asked.header)) {
+  auto given =
+      co_await detail::relay_awaiter(target_, asked, detail::limit_of(asked.header, clock()));
+  if (detail::overdue(asked.header, clock())) {
     answering.drop();
     co_return;
   }
@@ -66,7 +67,7 @@ task<void> fault_actor::ask_and_give(detail::reply_guard answering, frame asked)
     co_return;
   case fault_kind::delay:
   case fault_kind::reorder:
-    co_await hold_back(fault_side::reply, effect);
+    co_await delay(fault_side::reply, effect.kind, effect.longest, effect.count);
     break;
   case fault_kind::duplicate:
     for (std::uint32_t copy = 0; copy < effect.count; ++copy)
@@ -81,22 +82,23 @@ task<void> fault_actor::ask_and_give(detail::reply_guard answering, frame asked)
 
 task<void> fault_actor::send_copy(frame copy) {
   if (copy.header.request_id == 0) {
-    pass_note(target_, std::move(copy));
+    detail::pass_note(target_, *this, std::move(copy));
     co_return;
   }
-  const auto limit = limit_of(copy.header);
+  const auto limit = detail::limit_of(copy.header, clock());
   // The original's answer goes to the asker; this one goes to nobody.
   std::ignore = co_await detail::relay_awaiter(target_, copy, limit);
 }
 
-task<void> fault_actor::hold_back(fault_side side, fault_effect effect) {
-  if (effect.kind == fault_kind::delay) {
-    co_await clock().after(effect.shortest);
+task<void> fault_actor::delay(fault_side side, fault_kind kind, std::chrono::nanoseconds time,
+                              std::uint32_t span) {
+  if (kind == fault_kind::delay) {
+    co_await clock().after(time);
     co_return;
   }
-  const std::uint64_t held = state_.hold(side, effect.count);
+  const std::uint64_t held = state_.hold(side, span);
   // Overtaken or not: its time is over.
-  std::ignore = co_await with_deadline(until_overtaken(held), within(effect.longest));
+  std::ignore = co_await with_deadline(until_overtaken(held), within(time));
   state_.let_go(held);
 }
 

@@ -30,7 +30,8 @@ private:
   task<void> ask_and_give(detail::reply_guard answering, frame asked);
   task<void> send_copy(frame copy);
   /// Waits until a delay is over, or until the message was overtaken.
-  task<void> hold_back(fault_side side, fault_effect effect);
+  task<void> delay(fault_side side, fault_kind kind, std::chrono::nanoseconds time,
+                   std::uint32_t span);
   task<void> until_overtaken(std::uint64_t held);
   /// The asker learns nothing; one with a lease when this actor ends.
   task<void> lose(detail::reply_guard answering, bool leased);

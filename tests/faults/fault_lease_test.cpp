@@ -1,6 +1,7 @@
 /// Leased requests behind a fault actor: applied once, and settled at the latest when it ends.
 #include "actors/fault/fault.hpp"
 #include "tests/runtime/actors_under_test.hpp"
+#include "tests/support/eventually.hpp"
 
 #include <doctest/doctest.h>
 
@@ -68,9 +69,7 @@ struct writing_graph {
   }
   /// Looks until no lease is unsettled; false when one stays.
   [[nodiscard]] bool settles() {
-    for (int tries = 0; tries < 10'000; ++tries)
-      if (system.counters().unsettled_leases == 0) return true;
-    return false;
+    return eventually(env, [this] { return system.counters().unsettled_leases == 0; });
   }
 
   world env;

@@ -27,6 +27,7 @@ public:
   [[nodiscard]] static scope& root(actor& asked) noexcept { return asked.root_; }
   [[nodiscard]] static const context& context_of(const actor& asked) noexcept { return asked.ctx_; }
   [[nodiscard]] static run_queue& queue(actor& asked) noexcept { return asked.queue_; }
+  [[nodiscard]] static ask_table& asks(actor& asked) noexcept { return asked.asks_; }
   [[nodiscard]] static stream_table& streams(actor& asked) noexcept { return asked.streams_; }
   static void answer(actor& answering, const request_origin& origin, weir::detail::answer given);
 };

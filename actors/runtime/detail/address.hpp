@@ -1,6 +1,7 @@
 /// Where messages go, without saying how: the seam between the runtime and the actor library below.
 ///
-/// `caf_bridge.cpp` implements what is declared here; nothing else includes a header of CAF.
+/// `caf_bridge.cpp` implements what is declared here, `caf_remote.cpp` what `network.hpp` declares;
+/// nothing else includes a header of CAF.
 #pragma once
 
 #include "actors/runtime/detail/parcel.hpp"

@@ -75,17 +75,18 @@ std::uint32_t ask_table::open(ask_waiter& waiter) {
 
 void ask_table::send(const ask_waiter& waiter, std::uint32_t index) {
   const slot& from = slots_[index];
+  const std::uint64_t request_id = (static_cast<std::uint64_t>(from.generation) << 32) | index;
+  if (waiter.passed_ != nullptr) {
+    waiter.passed_->send(self_, request_id);
+    return;
+  }
   parcel sent;
   envelope& header = sent.value.header;
-  if (waiter.passed_on_ != nullptr) {
-    header = *waiter.passed_on_;
-  } else {
-    header.deadline_ns = (from.since + waiter.limit_.duration).count();
-    header.life = life_;
-    header.sender = asker_;
-    if (from.hold.present()) header.lease = from.hold.stamp();
-  }
-  header.request_id = (static_cast<std::uint64_t>(from.generation) << 32) | index;
+  header.request_id = request_id;
+  header.deadline_ns = (from.since + waiter.limit_.duration).count();
+  header.life = life_;
+  header.sender = asker_;
+  if (from.hold.present()) header.lease = from.hold.stamp();
   sent.value.content = waiter.request_;
   post(waiter.to_, self_, std::move(sent));
 }

@@ -20,6 +20,16 @@ class ask_table;
 /// For relays alone: what they pass on under a lease waits for its answer, however late.
 inline constexpr deadline_after unlimited{std::chrono::nanoseconds::max()};
 
+/// What a relay asks: a frame that somebody else made, sent in its own way.
+class passed_frame {
+public:
+  /// Sends it so that its answer finds `request_id` in the table of the actor at `from`.
+  virtual void send(const address& from, std::uint64_t request_id) = 0;
+
+protected:
+  ~passed_frame() = default;
+};
+
 /// The part of an ask's awaiter that does not depend on the reply: request, deadline, outcome.
 class ask_waiter : private timer_node {
 public:
@@ -39,8 +49,7 @@ public:
 protected:
   /// The reply's payload, or why there is none, with who was asked for what.
   [[nodiscard]] result<payload_ptr> take_outcome();
-  /// Sends under somebody else's envelope: sender, life, lease and deadline stay theirs.
-  void pass_on(const envelope& theirs) noexcept { passed_on_ = &theirs; }
+  void pass_on(passed_frame& passed) noexcept { passed_ = &passed; }
 
 private:
   friend class ask_table;
@@ -54,7 +63,7 @@ private:
   payload_ptr request_;
   deadline_after limit_;
   lease_hold hold_;
-  const envelope* passed_on_ = nullptr;
+  passed_frame* passed_ = nullptr; ///< Null for a request of this actor's own.
   ask_table* table_ = nullptr;
   std::uint32_t slot_ = 0;
   promise_base* asking_ = nullptr;

@@ -1,4 +1,5 @@
-/// The only file that includes CAF: actors of ours as scheduled entities of a CAF system.
+/// Actors of ours as scheduled entities of a CAF system. Only this file and caf_remote.cpp include
+/// CAF.
 ///
 /// A `cell` is a CAF actor with a mailbox of its own: CAF's lock-free LIFO inbox, read in order.
 /// It has no behaviour and matches no patterns: its one message type is a parcel, and its turn is

@@ -4,7 +4,16 @@
 
 namespace weir::detail {
 
-answer relay_awaiter::await_resume() {
+deadline_after limit_of(const envelope& header, const clock& time) {
+  if (header.lease.present() || header.deadline_ns == 0) return unlimited;
+  return within(std::chrono::nanoseconds(header.deadline_ns - time.now()));
+}
+
+bool overdue(const envelope& header, const clock& time) {
+  return !header.lease.present() && header.deadline_ns != 0 && header.deadline_ns <= time.now();
+}
+
+answer passing_waiter::await_resume() {
   auto outcome = take_outcome();
   answer given;
   if (outcome)
@@ -14,13 +23,11 @@ answer relay_awaiter::await_resume() {
   return given;
 }
 
-deadline_after relay_actor::limit_of(const envelope& header) const {
-  if (header.lease.present() || header.deadline_ns == 0) return unlimited;
-  return within(std::chrono::nanoseconds(header.deadline_ns - clock().now()));
-}
-
-bool relay_actor::overdue(const envelope& header) const {
-  return !header.lease.present() && header.deadline_ns != 0 && header.deadline_ns <= clock().now();
+void relay_awaiter::send(const address& from, std::uint64_t request_id) {
+  parcel sent;
+  sent.value = std::move(passed());
+  sent.value.header.request_id = request_id;
+  post(to_, from, std::move(sent));
 }
 
 bool relay_actor::relay_frame(request_origin& asked, frame& request) {
@@ -32,10 +39,10 @@ bool relay_actor::relay_frame(request_origin& asked, frame& request) {
   return true;
 }
 
-void relay_actor::pass_note(const address& to, frame note) const {
+void pass_note(const address& to, const actor& from, frame note) {
   parcel sent;
   sent.value = std::move(note);
-  post(to, actor_access::context_of(*this).self(), std::move(sent));
+  post(to, actor_access::context_of(from).self(), std::move(sent));
 }
 
 void end_as_failure(const address& target, error reason) {
