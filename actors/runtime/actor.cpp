@@ -75,6 +75,10 @@ void actor_access::start(actor& started) {
 
 void actor_access::settle_stop(actor& stopping) {
   if (stopping.failed_ && !stopping.stopping_) stopping.begin_stop();
+  // What shielded work spawned meanwhile must not outlive the members that it uses.
+  if (stopping.stopping_) stopping.root_.cancel();
+  if (stopping.broken_) stopping.shield_.cancel();
+  stopping.queue_.go_on();
 }
 
 bool actor_access::ended(const actor& asked) noexcept {
@@ -120,8 +124,14 @@ mutation_gate& actor::mutations() noexcept {
   return *gate_;
 }
 
+void actor::host_failed(error reason) noexcept {
+  broken_ = true;
+  fail(std::move(reason));
+}
+
 void actor::fail(error reason) {
   failed_ = true;
+  queue_.halt();
   ctx_.graph()->failed(name(), std::move(reason));
 }
 
