@@ -97,6 +97,10 @@ struct frame {
 /// The bytes of a frame. Copies the payload: only for networks, disks and tests.
 [[nodiscard]] std::vector<std::byte> encode(const frame& value);
 
+/// Bytes of payloads and attachments that this process has copied so far: by `encode`, `decode`
+/// and `copy_attachment`, which are the only places that do. Between local actors it stands still.
+[[nodiscard]] std::uint64_t payload_bytes_copied() noexcept;
+
 /// Reads a frame that came from outside. Every length, the type, and the FlatBuffer itself are
 /// verified first; a failure is errc::corrupt or errc::unsupported and says what was wrong.
 [[nodiscard]] result<frame> decode(std::span<const std::byte> bytes);

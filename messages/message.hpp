@@ -25,7 +25,9 @@ public:
 
   [[nodiscard]] const T* operator->() const noexcept { return root_; }
   [[nodiscard]] const T& operator*() const noexcept { return *root_; }
-  [[nodiscard]] const payload_ptr& content() const noexcept { return content_; }
+  [[nodiscard]] const payload_ptr& content() const& noexcept { return content_; }
+  /// Gives the payload away, for a last use that need not count another reference.
+  [[nodiscard]] payload_ptr content() && noexcept { return std::move(content_); }
   [[nodiscard]] std::span<const attachment> attachments() const noexcept {
     return content_->attachments();
   }

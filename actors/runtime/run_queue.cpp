@@ -86,6 +86,7 @@ std::size_t run_queue::drain(std::size_t limit) {
     running_ = nullptr;
     ++resumed;
   }
+  send_collected();
   return resumed;
 }
 

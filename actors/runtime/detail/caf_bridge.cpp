@@ -62,7 +62,7 @@ struct undelivered {
     const caf::mailbox_element_ptr owned(element);
     const parcel* unread = parcel_of(*element);
     if (unread == nullptr || element->sender == nullptr) return;
-    if (unread->kind == parcel_kind::stream_open || unread->kind == parcel_kind::stream_item) {
+    if (unread->kind == parcel_kind::stream_open || unread->kind == parcel_kind::stream_items) {
       parcel gone;
       gone.kind = parcel_kind::stream_cancel;
       gone.source = unread->source;
@@ -252,7 +252,10 @@ void address::release() noexcept {
 
 void post(const address& to, const address& from, parcel&& sent) {
   caf::execution_unit* unit = nullptr;
-  if (from && run_queue::current() == &cell_of(from)->queue()) unit = cell_of(from)->context();
+  if (from && run_queue::current() == &cell_of(from)->queue()) {
+    cell_of(from)->queue().send_collected();
+    unit = cell_of(from)->context();
+  }
   block_of(to)->enqueue(wrap(from, std::move(sent)), unit);
 }
 

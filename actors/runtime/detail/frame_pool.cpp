@@ -3,7 +3,6 @@
 #include "actors/runtime/run_queue.hpp"
 #include "messages/error.hpp"
 
-#include <cstdlib>
 #include <new>
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -27,12 +26,12 @@ frame_pool::~frame_pool() {
   ensure(live_frames_ == 0, "no coroutine outlives its actor");
   for (block* head : free_) {
     while (head != nullptr)
-      std::free(std::exchange(head, head->next_free));
+      ::operator delete(std::exchange(head, head->next_free));
   }
 }
 
 frame_pool::block* frame_pool::make_block(std::size_t bytes) {
-  void* memory = std::malloc(header_bytes + bytes);
+  void* memory = ::operator new(header_bytes + bytes, std::nothrow);
   ensure(memory != nullptr, "there is memory for a coroutine frame");
   return new (memory) block{nullptr, classes, nullptr, 0};
 }
@@ -62,12 +61,12 @@ void free_frame(void* frame) noexcept {
                                                      frame_pool::header_bytes);
   frame_pool* home = freed->home;
   if (home == nullptr) {
-    std::free(freed);
+    ::operator delete(freed);
     return;
   }
   --home->live_frames_;
   if (WEIR_RECYCLE_FRAMES == 0 || freed->size_class >= frame_pool::classes) {
-    std::free(freed);
+    ::operator delete(freed);
     return;
   }
   freed->next_free = std::exchange(home->free_[freed->size_class], freed);
