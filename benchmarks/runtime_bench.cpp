@@ -1,8 +1,9 @@
 /// The harness of the runtime: every row that actors/runtime claims, area by area.
 ///
-///     runtime_bench [PATH [quick]]
+///     runtime_bench [PATH [full|quick [AREA]...]]
 ///
-/// Quick measures next to nothing: a test runs it so, that no harness breaks unseen.
+/// Quick measures next to nothing: a test runs it so, that no harness breaks unseen. Areas: ask,
+/// coroutine, barrier, stream, simulation, crowd; all of them when none is named.
 #include "benchmarks/runtime_bench.hpp"
 
 #include <malloc.h>
@@ -12,6 +13,7 @@
 #include <cstdlib>
 #include <iterator>
 #include <new>
+#include <span>
 #include <string_view>
 
 namespace {
@@ -51,10 +53,22 @@ row against_target(std::string text, std::string unit, double target, const meas
 
 namespace {
 
-std::vector<row> measure(effort much) {
+struct area {
+  std::string_view name;
+  std::vector<row> (*rows)(effort);
+};
+
+constexpr area areas[] = {
+    {"ask", &ask_rows},       {"coroutine", &coroutine_rows},   {"barrier", &barrier_rows},
+    {"stream", &stream_rows}, {"simulation", &simulation_rows}, {"crowd", &crowd_rows},
+};
+
+std::vector<row> measure(effort much, std::span<const std::string_view> wanted) {
   std::vector<row> rows;
-  for (const auto area : {&ask_rows, &coroutine_rows, &barrier_rows, &stream_rows, &crowd_rows})
-    std::ranges::move(area(much), std::back_inserter(rows));
+  for (const area& each : areas) {
+    if (!wanted.empty() && std::ranges::find(wanted, each.name) == wanted.end()) continue;
+    std::ranges::move(each.rows(much), std::back_inserter(rows));
+  }
   return rows;
 }
 
@@ -62,7 +76,9 @@ std::vector<row> measure(effort much) {
 } // namespace weir::benchmarks
 
 int main(int count, char** arguments) {
-  const char* path = count > 1 ? arguments[1] : "build/benchmarks/runtime.json";
-  const weir::benchmarks::effort much{count > 2 && std::string_view(arguments[2]) == "quick"};
-  return weir::benchmarks::publish(weir::benchmarks::measure(much), path);
+  const std::vector<std::string_view> given(arguments + 1, arguments + count);
+  const std::string path(given.empty() ? "build/benchmarks/runtime.json" : given[0]);
+  const weir::benchmarks::effort much{given.size() > 1 && given[1] == "quick"};
+  const auto wanted = std::span(given).subspan(std::min<std::size_t>(given.size(), 2));
+  return weir::benchmarks::publish(weir::benchmarks::measure(much, wanted), path);
 }

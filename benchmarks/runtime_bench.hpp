@@ -41,5 +41,6 @@ using steady = std::chrono::steady_clock;
 [[nodiscard]] std::vector<row> barrier_rows(effort much);
 [[nodiscard]] std::vector<row> crowd_rows(effort much);
 [[nodiscard]] std::vector<row> stream_rows(effort much);
+[[nodiscard]] std::vector<row> simulation_rows(effort much);
 
 } // namespace weir::benchmarks

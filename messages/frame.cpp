@@ -1,5 +1,6 @@
 #include "messages/frame.hpp"
 
+#include "messages/block_pool.hpp"
 #include "messages/catalogue_generated.hpp"
 #include "messages/limits.hpp"
 
@@ -137,7 +138,21 @@ result<flatbuffers::DetachedBuffer> read_payload(const detail::message_entry& en
   return copy;
 }
 
+class block_memory final : public flatbuffers::Allocator {
+public:
+  std::uint8_t* allocate(std::size_t bytes) override {
+    return static_cast<std::uint8_t*>(take_block(bytes));
+  }
+  void deallocate(std::uint8_t* memory, std::size_t bytes) override { give_block(memory, bytes); }
+};
+
 } // namespace
+
+flatbuffers::Allocator& detail::payload_memory() noexcept {
+  // Never destroyed: payloads may be dropped by destructors of static objects.
+  static block_memory& memory = *new block_memory;
+  return memory;
+}
 
 attachment copy_attachment(std::span<const std::byte> bytes) {
   constexpr std::align_val_t alignment{limits::tensor_alignment_bytes};

@@ -80,6 +80,11 @@ private:
 
 using payload_ptr = std::shared_ptr<const payload>;
 
+namespace detail {
+/// Where builders take the bytes of a payload from: recycled blocks.
+[[nodiscard]] flatbuffers::Allocator& payload_memory() noexcept;
+} // namespace detail
+
 /// Envelope and payload: what actors send. Copying shares the payload.
 struct frame {
   envelope header;

@@ -1,6 +1,7 @@
 /// A typed view over a payload, and the two ways to make one.
 #pragma once
 
+#include "messages/block_pool.hpp"
 #include "messages/catalogue_generated.hpp"
 #include "messages/frame.hpp"
 
@@ -42,11 +43,12 @@ private:
 template <declared_message T, class Build>
 [[nodiscard]] message<T> build(std::size_t size_hint, Build&& fill,
                                std::vector<attachment> attachments = {}) {
-  flatbuffers::FlatBufferBuilder builder(size_hint);
+  flatbuffers::FlatBufferBuilder builder(size_hint, &detail::payload_memory());
   const flatbuffers::Offset<T> root = std::forward<Build>(fill)(builder);
   builder.Finish(root);
-  return message<T>(std::make_shared<const payload>(message_traits<T>::type, builder.Release(),
-                                                    std::move(attachments)));
+  return message<T>(std::allocate_shared<const payload>(block_allocator<payload>(),
+                                                        message_traits<T>::type, builder.Release(),
+                                                        std::move(attachments)));
 }
 
 /// Packs an object-API struct, for example `pack(CommitGroupT)`: for paths that run once a group.
