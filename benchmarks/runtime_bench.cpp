@@ -6,6 +6,8 @@
 /// coroutine, barrier, stream, simulation, crowd; all of them when none is named.
 #include "benchmarks/runtime_bench.hpp"
 
+#include "messages/block_pool.hpp"
+
 #include <malloc.h>
 
 #include <algorithm>
@@ -37,7 +39,7 @@ std::atomic<std::uint64_t> allocations = 0;
 namespace weir::benchmarks {
 
 std::uint64_t heap_allocations() noexcept {
-  return allocations.load(std::memory_order_relaxed);
+  return allocations.load(std::memory_order_relaxed) + blocks_from_heap();
 }
 
 double heap_bytes() noexcept {

@@ -1,4 +1,4 @@
-/// What the files of the runtime's harness share: how much to measure, clocks, counters of the heap.
+/// What the files of the runtime's harness share: how much to measure, clocks, heap counters.
 #pragma once
 
 #include "benchmarks/report.hpp"

@@ -175,8 +175,9 @@ std::vector<row> crowd_rows(effort much) {
   std::vector<row> rows;
   rows.push_back(compare({what + "messages", "1/s", "CAF request().then()", 0.95, better::higher},
                          ours, baseline, turns));
+  // Nothing was promised here: 8 keeps it from growing unseen.
   rows.push_back(
-      compare({what + "memory of each", "bytes", "CAF request().then()", 4.0, better::lower},
+      compare({what + "memory of each", "bytes", "CAF request().then()", 8.0, better::lower},
               replay(ours_bytes), replay(baseline_bytes), turns));
   return rows;
 }

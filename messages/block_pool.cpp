@@ -4,6 +4,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstdlib>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -43,14 +44,14 @@ constexpr std::size_t bytes_of(std::size_t size_class) noexcept {
 }
 
 void* from_heap(std::size_t bytes) {
-  void* memory = ::operator new(bytes, std::nothrow);
+  void* memory = std::malloc(bytes);
   ensure(memory != nullptr, "there is memory for a message or a coroutine");
   return memory;
 }
 
 void free_all(block* first) noexcept {
   while (first != nullptr)
-    ::operator delete(std::exchange(first, first->next));
+    std::free(std::exchange(first, first->next));
 }
 
 /// Full magazines of one class, that no thread holds.
@@ -118,35 +119,50 @@ private:
   block* spare_ = nullptr; ///< Full, or null.
 };
 
-/// What one thread keeps. `ended`: its destructor ran, and what comes later goes to the heap.
+// What this thread keeps, by class. Null before its first block and after its last: a pointer costs
+// no check for construction at each use.
+thread_local magazines* mine = nullptr;
+thread_local bool ended = false;
+
 struct thread_blocks {
+  thread_blocks() { mine = sizes.data(); }
+  thread_blocks(const thread_blocks&) = delete;
+  thread_blocks& operator=(const thread_blocks&) = delete;
   ~thread_blocks() {
-    ended = true;
+    mine = nullptr;
+    ended = true; // what this thread frees from here on goes to the heap
     for (magazines& each : sizes)
       each.free_both();
   }
   std::array<magazines, classes> sizes;
-  static thread_local bool ended;
 };
-thread_local bool thread_blocks::ended = false;
-thread_local thread_blocks mine;
+
+/// Whether this thread recycles blocks of so many bytes.
+[[gnu::noinline]] bool begin(std::size_t bytes) {
+  if (WEIR_RECYCLE_BLOCKS == 0 || bytes > block_bytes_max || ended) return false;
+  thread_local thread_blocks kept;
+  return true;
+}
+
+bool recycled(std::size_t bytes) {
+  return (mine != nullptr && bytes <= block_bytes_max) || begin(bytes);
+}
 
 } // namespace
 
 [[gnu::noinline]] void* take_block(std::size_t bytes) {
-  if (WEIR_RECYCLE_BLOCKS == 0 || bytes > block_bytes_max || thread_blocks::ended) [[unlikely]] {
-    heap_blocks.fetch_add(1, std::memory_order_relaxed);
-    return from_heap(bytes > block_bytes_max ? bytes : bytes_of(class_of(bytes)));
-  }
-  return mine.sizes[class_of(bytes)].take(class_of(bytes));
+  if (recycled(bytes)) [[likely]]
+    return mine[class_of(bytes)].take(class_of(bytes));
+  heap_blocks.fetch_add(1, std::memory_order_relaxed);
+  // As much as a recycled one has: a thread that has not ended may free it.
+  return from_heap(bytes > block_bytes_max ? bytes : bytes_of(class_of(bytes)));
 }
 
 [[gnu::noinline]] void give_block(void* memory, std::size_t bytes) noexcept {
-  if (WEIR_RECYCLE_BLOCKS == 0 || bytes > block_bytes_max || thread_blocks::ended) [[unlikely]] {
-    ::operator delete(memory);
-    return;
-  }
-  mine.sizes[class_of(bytes)].give(memory, class_of(bytes));
+  if (recycled(bytes)) [[likely]]
+    mine[class_of(bytes)].give(memory, class_of(bytes));
+  else
+    std::free(memory);
 }
 
 bool recycles_blocks() noexcept {

@@ -1,8 +1,8 @@
 /// Memory of coroutine frames, from blocks that threads recycle (messages/block_pool.hpp).
 ///
 /// A run queue counts the frames that were made on its turns: none may outlive it. Each frame
-/// remembers its queue, so that one that is freed outside a turn is counted too. Once warm, an await
-/// allocates nothing.
+/// remembers its queue, so that one that is freed outside a turn is counted too. Once warm, an
+/// await allocates nothing.
 #pragma once
 
 #include <cstddef>
