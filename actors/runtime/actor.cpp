@@ -185,7 +185,7 @@ void actor::receive(const detail::address& from, detail::parcel& came) {
     return;
   case detail::parcel_kind::stream_open:
   case detail::parcel_kind::stream_credit:
-  case detail::parcel_kind::stream_item:
+  case detail::parcel_kind::stream_items:
   case detail::parcel_kind::stream_end:
   case detail::parcel_kind::stream_cancel:
     streams_.receive(from, came);

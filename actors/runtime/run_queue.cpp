@@ -104,6 +104,7 @@ std::size_t run_queue::drain(std::size_t limit) {
     running_ = nullptr;
     ++resumed;
   }
+  send_collected();
   return resumed;
 }
 
