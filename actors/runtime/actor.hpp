@@ -119,6 +119,9 @@ private:
   void receive_frame(const detail::address& from, detail::parcel& came);
   void serve_request(const detail::address& from, frame& request);
   [[nodiscard]] bool admit_leased(const detail::request_origin& origin);
+  /// Takes over a frame that no handler is registered for: `detail::relay_actor`. False: it is
+  /// refused.
+  [[nodiscard]] virtual bool relay_frame(detail::request_origin& asked, frame& request);
   void begin_stop();
 
   // Services first, then state, scopes last: they are destroyed first.
