@@ -78,6 +78,14 @@ protected:
     add(std::make_unique<detail::note_handler<Self, Note>>(static_cast<Self*>(this), handler));
   }
 
+  /// Anything else is no handler.
+  template <class Handler>
+  void serve(Handler) {
+    static_assert(!std::is_same_v<Handler, Handler>,
+                  "a handler takes its message by value, a mutating one after a lease_ref, and "
+                  "returns task<result<message<Reply>>>, or task<void> for a note");
+  }
+
   /// Looks at the graph that this actor was added to, before anything starts; an error is that of
   /// `graph::start`. By default all is well.
   [[nodiscard]] virtual result<void> check_graph(const graph_roster& all) const;

@@ -29,6 +29,7 @@
 #include <caf/resumable.hpp>
 #include <caf/scheduler/abstract_coordinator.hpp>
 
+#include <atomic>
 #include <optional>
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(weir::detail::parcel)
@@ -85,14 +86,21 @@ struct inbox_policy {
   using unique_pointer = std::unique_ptr<caf::mailbox_element, undelivered>;
 };
 
+std::atomic<std::size_t> cells_alive = 0;
+
 class cell final : public caf::local_actor, public caf::resumable, public runnable {
 public:
   cell(caf::actor_config& config, shared_name name, simulated_scheduler* schedule)
       : caf::local_actor(config), name_(std::move(name)), schedule_(schedule),
-        number_(schedule != nullptr ? schedule->enter(*name_) : 0) {}
+        number_(schedule != nullptr ? schedule->enter(*name_) : 0) {
+    ++cells_alive;
+  }
   cell(const cell&) = delete;
   cell& operator=(const cell&) = delete;
-  ~cell() override { drop_unread(); }
+  ~cell() override {
+    drop_unread();
+    --cells_alive;
+  }
 
   [[nodiscard]] const shared_name& shared() const noexcept { return name_; }
   [[nodiscard]] run_queue& queue() noexcept { return queue_; }
@@ -298,6 +306,10 @@ void post(const address& to, const address& from, parcel&& sent) {
   caf::execution_unit* unit = nullptr;
   if (from && run_queue::current() == &cell_of(from)->queue()) unit = cell_of(from)->context();
   block_of(to)->enqueue(wrap(from, std::move(sent)), unit);
+}
+
+std::size_t mailboxes_alive() noexcept {
+  return cells_alive;
 }
 
 std::string name_of(const address& where) {
