@@ -132,6 +132,17 @@ TEST_SUITE("runtime/lease_rule") {
     CHECK(said.find("waits for blocking work while it holds a lease") != std::string::npos);
   }
 
+  TEST_CASE("a request under a lease that was released ends the process") {
+    const std::string said = death_of([] {
+      gated world;
+      auto used = world.gate.try_enter();
+      used->release();
+      const handle<keeper_protocol> keeper;
+      std::ignore = keeper.ask(*used, pack(ReserveBatchT()), within(1s));
+    });
+    CHECK(said.find("a mutating request is sent under a lease that is held") != std::string::npos);
+  }
+
   TEST_CASE("a lease that was released or moved is in nobody's way") {
     gated world;
     world.run(&release_first);
