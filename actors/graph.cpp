@@ -1,5 +1,7 @@
 #include "actors/graph.hpp"
 
+#include "actors/runtime/detail/simulated_scheduler.hpp"
+
 #include <algorithm>
 #include <future>
 
@@ -46,7 +48,7 @@ constexpr std::chrono::seconds question_limit(1);
 graph::graph(world& env, graph_options options)
     : options_(options), core_(std::make_shared<detail::graph_core>(env, options.life)),
       mailboxes_(std::make_unique<detail::mailbox_system>(
-          detail::scheduler_options{.workers = options.workers})) {
+          detail::scheduler_options{.workers = options.workers}, env.schedule())) {
   member added = open("driver", {});
   {
     const run_queue::turn turn(detail::queue_of(added.where));
@@ -129,6 +131,8 @@ result<void> graph::stop() {
     detail::parcel stop;
     stop.kind = detail::parcel_kind::stop;
     detail::post(each->where, detail::address(), std::move(stop));
+    const std::int64_t latest = core_->env().clock().now() + options_.stop_limit.count();
+    drive([&] { return !core_->running(each->name) || core_->env().clock().now() > latest; });
     if (core_->wait_ended(each->name, options_.stop_limit))
       each->running = false;
     else
@@ -139,8 +143,36 @@ result<void> graph::stop() {
                                       to_string(deadline_after{options_.stop_limit}) + ": " + late);
 }
 
+void graph::kill() {
+  ensure(simulated(), "only a simulated graph is killed without its process");
+  for (auto each = members_.rbegin(); each != members_.rend(); ++each) {
+    if (std::exchange(each->running, false)) mailboxes_->kill(each->where);
+  }
+  core_->env().schedule()->drop_everything();
+}
+
+bool graph::step() const {
+  return core_->env().schedule()->step();
+}
+
+tl::unexpected<error> graph::stuck() const {
+  std::string text = "nobody can go on, for ever:\n";
+  for (const member& each : members_) {
+    if (each.running && each.asked != nullptr)
+      text += ask_member(each, &detail::actor_access::describe_tasks).value_or("");
+  }
+  return failure(errc::timed_out, std::move(text));
+}
+
 result<void> graph::wait_blocking(std::optional<std::chrono::nanoseconds> limit) {
-  return core_->wait_finished(limit);
+  if (!simulated()) return core_->wait_finished(limit);
+  const clock& time = core_->env().clock();
+  const std::int64_t begun = time.now();
+  const auto over = [&] { return limit && time.now() - begun > limit->count(); };
+  drive([&] { return core_->outcome().has_value() || over(); });
+  if (auto ended = core_->outcome()) return std::move(*ended);
+  if (!over()) return stuck();
+  return core_->wait_finished(std::chrono::nanoseconds(0));
 }
 
 std::vector<std::string> graph::origins() const {
@@ -182,6 +214,12 @@ graph::member* graph::member_named(const std::string& name) {
 
 std::optional<std::string>
 graph::ask_member(const member& asked, std::function<std::string(const actor&)> question) const {
+  if (simulated()) {
+    // Looks at the actor without a step: the schedule stays what it was.
+    if (!core_->running(asked.name)) return "  " + asked.name + " has ended\n";
+    const run_queue::turn turn(detail::queue_of(asked.where));
+    return question(*asked.asked);
+  }
   auto posted = std::make_shared<posted_question>(asked.name, *asked.asked, std::move(question));
   auto answer = posted->answer();
   post_call(asked.where, std::move(posted));

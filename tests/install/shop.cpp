@@ -5,6 +5,7 @@
 ///         unavailable: the handle is not wired: nobody to ask (asked of nobody: Buy)
 #include "actors/graph.hpp"
 #include "actors/runtime/stream.hpp"
+
 #include "shop_catalogue.hpp"
 
 #include <chrono>

@@ -28,8 +28,8 @@ void ask_waiter::begin(promise_base& asking, std::source_location where) {
   const std::uint32_t index = table->open(*this);
   table_ = table;
   slot_ = index;
-  run_queue& queue = asking.queue();
-  queue.timers().arm(*this, table->slots_[index].since + limit_.duration);
+  if (limit_.duration != unlimited.duration)
+    asking.queue().timers().arm(*this, table->slots_[index].since + limit_.duration);
   table->send(*this, index);
 }
 
@@ -77,11 +77,15 @@ void ask_table::send(const ask_waiter& waiter, std::uint32_t index) {
   const slot& from = slots_[index];
   parcel sent;
   envelope& header = sent.value.header;
+  if (waiter.passed_on_ != nullptr) {
+    header = *waiter.passed_on_;
+  } else {
+    header.deadline_ns = (from.since + waiter.limit_.duration).count();
+    header.life = life_;
+    header.sender = asker_;
+    if (from.hold.present()) header.lease = from.hold.stamp();
+  }
   header.request_id = (static_cast<std::uint64_t>(from.generation) << 32) | index;
-  header.deadline_ns = (from.since + waiter.limit_.duration).count();
-  header.life = life_;
-  header.sender = asker_;
-  if (from.hold.present()) header.lease = from.hold.stamp();
   sent.value.content = waiter.request_;
   post(waiter.to_, self_, std::move(sent));
 }
