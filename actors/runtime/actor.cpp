@@ -119,6 +119,10 @@ task<void> actor::run() {
   co_return;
 }
 
+result<void> actor::admissible(const lease_ref&) const {
+  return {};
+}
+
 mutation_gate& actor::mutations() noexcept {
   ensure(gate_.has_value(), "only an origin starts mutations");
   return *gate_;
@@ -232,6 +236,10 @@ bool actor::relay_frame(detail::request_origin&, frame&) {
 }
 
 bool actor::admit_leased(const detail::request_origin& asked) {
+  if (const auto fine = admissible(lease_ref(asked.lease)); !fine) {
+    detail::send_refusal(ctx_.self(), name(), asked, fine.error().code, fine.error().text);
+    return false;
+  }
   detail::answer again;
   switch (replies_.admit(asked.lease, {asked.to, asked.request_id}, again)) {
   case detail::reply_memory::verdict::first:

@@ -74,6 +74,10 @@ protected:
   /// The actor's own coroutine, spawned in the root scope when the graph starts.
   virtual task<void> run();
 
+  /// Whether a leased request may be handled at all; asked before its handler starts. An error is
+  /// its answer, and nothing is remembered of it.
+  [[nodiscard]] virtual result<void> admissible(const lease_ref& lease) const;
+
   /// The root scope: its children end with the actor.
   [[nodiscard]] scope& children() noexcept { return root_; }
   [[nodiscard]] world& env() const noexcept { return ctx_.env(); }

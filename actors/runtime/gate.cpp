@@ -133,7 +133,7 @@ void mutation_gate::abort(epoch_id epoch) {
 void mutation_gate::expired() noexcept {
   if (state_.expire(queue_.now()))
     state_changed();
-  else if (!state_.open())
+  else if (!state_.open() && queue_.now() < state_.hold_deadline())
     queue_.timers().arm(*this, state_.hold_deadline());
 }
 

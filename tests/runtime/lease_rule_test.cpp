@@ -1,4 +1,4 @@
-/// A lease is never held across a wait that a barrier could prolong: what is caught, and what is not
+/// A lease is never held across a wait that a barrier could prolong: what is caught, what is not.
 /// mistaken for it.
 #include "actors/runtime/gate.hpp"
 #include "actors/runtime/offload.hpp"
