@@ -1,5 +1,6 @@
 #include "actors/graph.hpp"
 
+#include "actors/runtime/detail/drawing.hpp"
 #include "actors/runtime/detail/simulated_scheduler.hpp"
 
 #include <algorithm>
@@ -120,10 +121,10 @@ void graph::post_call(const detail::address& to, std::shared_ptr<detail::posted_
 
 result<void> graph::check_wiring() const {
   for (const member& each : members_) {
-    if (!each.unset.empty())
+    if (each.given.unset_)
       return failure(errc::invalid_argument,
-                     "actor " + each.name + ": argument " + std::to_string(each.unset.front()) +
-                         " after the context is a handle of nobody; add the actor that it names "
+                     "actor " + each.name + ": argument " + std::to_string(*each.given.unset_) +
+                         " after the context holds a handle of nobody; add the actor that it names "
                          "first and pass its handle");
   }
   return {};
@@ -264,19 +265,20 @@ std::vector<std::string> graph::owners() const {
 }
 
 std::string graph::describe() const {
-  std::string text = "digraph weir {\n  rankdir=LR;\n  node [shape=box];\n";
+  std::vector<detail::drawn_actor> drawn;
   for (const member& each : members_) {
     if (each.where == driver_) continue;
-    std::string label = each.name;
-    if (each.kind.is_origin) label += "\\norigin";
-    if (each.kind.is_owner) label += "\\nowner";
-    text += "  \"" + each.name + "\" [label=\"" + label + "\"];\n";
+    detail::drawn_actor one{each.name, each.kind.is_origin, each.kind.is_owner, {}, {}};
+    for (const detail::address& asked : each.given.handles_)
+      one.asks.push_back(detail::name_of(asked));
+    if (each.given.barrier_) {
+      one.barrier = each.given.barrier_->origins;
+      const auto& owners = each.given.barrier_->owners;
+      one.barrier.insert(one.barrier.end(), owners.begin(), owners.end());
+    }
+    drawn.push_back(std::move(one));
   }
-  for (const member& each : members_) {
-    for (const auto& asked : each.handles)
-      text += "  \"" + each.name + "\" -> \"" + detail::name_of(asked) + "\";\n";
-  }
-  return text + "}\n";
+  return detail::to_dot(std::move(drawn));
 }
 
 graph::member* graph::member_named(const std::string& name) {

@@ -45,6 +45,49 @@ inline constexpr origin_tag origin{};
 struct owner_tag {};
 inline constexpr owner_tag owner{};
 
+/// The handles that an actor was given, as the graph checks and draws them. An argument that is a
+/// handle is found by itself; a struct that holds handles has a member
+/// `template <class Wiring> void wire(Wiring& wiring) const` which tells them.
+class wiring {
+public:
+  /// Must refer to an actor, or the graph does not start.
+  template <class Protocol>
+  void needs(const handle<Protocol>& to) {
+    if (to)
+      handles_.push_back(to.where());
+    else if (!unset_)
+      unset_ = argument_;
+  }
+  template <class Protocol>
+  void needs_each(const std::vector<handle<Protocol>>& to) {
+    for (const handle<Protocol>& each : to)
+      needs(each);
+  }
+  /// May be empty.
+  template <class Protocol>
+  void may_use(const handle<Protocol>& to) {
+    if (to) handles_.push_back(to.where());
+  }
+  /// The actor leads a barrier: every origin and owner of the graph must be named here.
+  void barrier_over(std::vector<std::string> origins, std::vector<std::string> owners) {
+    barrier_ = {std::move(origins), std::move(owners)};
+  }
+
+private:
+  friend class graph;
+  struct barrier {
+    std::vector<std::string> origins;
+    std::vector<std::string> owners;
+  };
+
+  void next_argument() { ++argument_; }
+
+  std::size_t argument_ = 0;
+  std::optional<std::size_t> unset_; ///< The first argument that holds a handle of nobody.
+  std::vector<detail::address> handles_;
+  std::optional<barrier> barrier_;
+};
+
 template <class T>
 concept actor_type = std::derived_from<T, actor> && requires { typename T::protocol; };
 
@@ -112,7 +155,8 @@ public:
   [[nodiscard]] std::vector<std::string> owners() const;
   [[nodiscard]] incarnation life() const noexcept { return core_->life(); }
 
-  /// Graphviz: actors, their roles, and who was given whose handle.
+  /// Graphviz: actors, their roles, who was given whose handle (solid), and over whom a barrier
+  /// goes (dashed).
   [[nodiscard]] std::string describe() const;
   /// What has waited for an answer longer than `age`, with actor and request; and actors that do
   /// not take messages at all. Empty when nothing is stalled.
@@ -133,9 +177,7 @@ private:
     detail::address where;
     std::unique_ptr<actor> body; ///< Until it is started.
     actor* asked = nullptr;      ///< Only dereferenced on its own turn.
-    std::vector<detail::address> handles;
-    std::size_t arguments = 0;
-    std::vector<std::size_t> unset; ///< Positions of empty handles among the arguments.
+    wiring given;
     bool running = false;
   };
 
@@ -172,17 +214,13 @@ private:
     return made;
   }
 
-  template <class Protocol>
-  static void note_argument(member& added, const handle<Protocol>& given) {
-    ++added.arguments;
-    if (given)
-      added.handles.push_back(given.where());
-    else
-      added.unset.push_back(added.arguments);
-  }
-  template <class Other>
-  static void note_argument(member& added, const Other&) {
-    ++added.arguments;
+  template <class Argument>
+  static void note_argument(member& added, const Argument& given) {
+    added.given.next_argument();
+    if constexpr (requires { given.wire(added.given); })
+      given.wire(added.given);
+    else if constexpr (requires { added.given.needs(given); })
+      added.given.needs(given);
   }
 
   template <class Protocol, class Request>
