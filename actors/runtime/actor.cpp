@@ -75,6 +75,9 @@ void actor_access::start(actor& started) {
 
 void actor_access::settle_stop(actor& stopping) {
   if (stopping.failed_ && !stopping.stopping_) stopping.begin_stop();
+  if (stopping.stopping_) stopping.root_.cancel(); // What shielded work spawned meanwhile.
+  if (stopping.broken_) stopping.shield_.cancel();
+  stopping.queue_.go_on();
 }
 
 bool actor_access::ended(const actor& asked) noexcept {
@@ -111,8 +114,16 @@ actor::actor(context ctx)
 
 actor::~actor() = default;
 
+result<void> actor::check_graph(const graph_roster&) const {
+  return {};
+}
+
 task<void> actor::run() {
   co_return;
+}
+
+result<void> actor::admissible(const lease_ref&) const {
+  return {};
 }
 
 mutation_gate& actor::mutations() noexcept {
@@ -120,8 +131,14 @@ mutation_gate& actor::mutations() noexcept {
   return *gate_;
 }
 
+void actor::host_failed(error reason) noexcept {
+  broken_ = true;
+  fail(std::move(reason));
+}
+
 void actor::fail(error reason) {
   failed_ = true;
+  queue_.halt();
   ctx_.graph()->failed(name(), std::move(reason));
 }
 
@@ -171,7 +188,7 @@ void actor::receive(const detail::address& from, detail::parcel& came) {
     return;
   case detail::parcel_kind::stream_open:
   case detail::parcel_kind::stream_credit:
-  case detail::parcel_kind::stream_item:
+  case detail::parcel_kind::stream_items:
   case detail::parcel_kind::stream_end:
   case detail::parcel_kind::stream_cancel:
     streams_.receive(from, came);
@@ -222,6 +239,10 @@ bool actor::relay_frame(detail::request_origin&, frame&) {
 }
 
 bool actor::admit_leased(const detail::request_origin& asked) {
+  if (const auto fine = admissible(lease_ref(asked.lease)); !fine) {
+    detail::send_refusal(ctx_.self(), name(), asked, fine.error().code, fine.error().text);
+    return false;
+  }
   detail::answer again;
   switch (replies_.admit(asked.lease, {asked.to, asked.request_id}, again)) {
   case detail::reply_memory::verdict::first:

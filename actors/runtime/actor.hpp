@@ -25,6 +25,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 namespace weir {
 
@@ -35,6 +36,12 @@ struct actor_counters {
   std::size_t unsettled_leases = 0;
   std::size_t open_streams = 0;
   std::uint64_t late_answers = 0; ///< Came after their asker was gone; only counted.
+};
+
+/// Who takes part in barriers, by name, in the order of addition.
+struct graph_roster {
+  std::vector<std::string> origins;
+  std::vector<std::string> owners;
 };
 
 class actor : private run_queue_host {
@@ -71,8 +78,23 @@ protected:
     add(std::make_unique<detail::note_handler<Self, Note>>(static_cast<Self*>(this), handler));
   }
 
+  /// Anything else is no handler.
+  template <class Handler>
+  void serve(Handler) {
+    static_assert(!std::is_same_v<Handler, Handler>,
+                  "a handler takes its message by value, a mutating one after a lease_ref, and "
+                  "returns task<result<message<Reply>>>, or task<void> for a note");
+  }
+
+  /// Looks at the graph that this actor was added to, before anything starts; an error is that of
+  /// `graph::start`. By default all is well.
+  [[nodiscard]] virtual result<void> check_graph(const graph_roster& all) const;
   /// The actor's own coroutine, spawned in the root scope when the graph starts.
   virtual task<void> run();
+
+  /// Whether a leased request may be handled at all; asked before its handler starts. An error is
+  /// its answer, and nothing is remembered of it.
+  [[nodiscard]] virtual result<void> admissible(const lease_ref& lease) const;
 
   /// The root scope: its children end with the actor.
   [[nodiscard]] scope& children() noexcept { return root_; }
@@ -102,7 +124,7 @@ private:
   }
   [[nodiscard]] detail::ask_table* host_asks() noexcept override { return &asks_; }
   [[nodiscard]] blocking_pool& host_pool() noexcept override { return env().pool(); }
-  void host_failed(error reason) noexcept override { fail(std::move(reason)); }
+  void host_failed(error reason) noexcept override;
 
   void add(std::unique_ptr<detail::handler> handler);
   void receive(const detail::address& from, detail::parcel& came);
@@ -124,6 +146,7 @@ private:
   std::unordered_map<std::uint32_t, std::unique_ptr<detail::handler>> handlers_;
   bool stopping_ = false;
   bool failed_ = false;
+  bool broken_ = false; ///< By an exception: what is shielded cannot be finished either.
   scope shield_;
   scope root_;
 };

@@ -7,17 +7,19 @@ lease& lease::operator=(lease&& other) noexcept {
     release();
     gate_ = std::exchange(other.gate_, nullptr);
     transaction_ = other.transaction_;
+    other.holding_.drop();
   }
   return *this;
 }
 
 void lease::release() noexcept {
+  holding_.drop();
   if (mutation_gate* gate = std::exchange(gate_, nullptr)) gate->release(transaction_);
 }
 
 lease_hold::lease_hold(const lease& under) : gate_(under.gate_) {
   ensure(under.held(), "a mutating request is sent under a lease that is held");
-  stamp_ = gate_->stamp(under.transaction());
+  stamp_ = std::make_unique<lease_stamp>(gate_->stamp(under.transaction()));
 }
 
 lease_hold& lease_hold::operator=(lease_hold&& other) noexcept {
@@ -30,7 +32,7 @@ lease_hold& lease_hold::operator=(lease_hold&& other) noexcept {
 }
 
 void lease_hold::answered() noexcept {
-  if (mutation_gate* gate = std::exchange(gate_, nullptr)) gate->answered(stamp_.transaction);
+  if (mutation_gate* gate = std::exchange(gate_, nullptr)) gate->answered(stamp_->transaction);
 }
 
 namespace detail {
@@ -38,6 +40,10 @@ namespace detail {
 bool enter_awaiter::await_ready() {
   given_ = gate_.try_enter();
   return given_.has_value();
+}
+
+lease enter_awaiter::await_resume() noexcept {
+  return lease(std::move(*given_), gate_.queue_, where_);
 }
 
 void enter_awaiter::wait(promise_base& entering, std::source_location where) noexcept {
@@ -66,6 +72,10 @@ result<void> quiesced_awaiter::await_resume() const {
 
 mutation_gate::mutation_gate(run_queue& queue, shared_name origin, std::uint64_t instance)
     : queue_(queue), origin_(std::move(origin)), instance_(instance) {}
+
+mutation_gate::~mutation_gate() {
+  ensure(state_.unsettled() == 0, "no lease outlives the gate that gave it out");
+}
 
 std::optional<lease> mutation_gate::try_enter() {
   if (!state_.open() || !entering_.empty()) return std::nullopt;
@@ -123,7 +133,7 @@ void mutation_gate::abort(epoch_id epoch) {
 void mutation_gate::expired() noexcept {
   if (state_.expire(queue_.now()))
     state_changed();
-  else if (!state_.open())
+  else if (!state_.open() && queue_.now() < state_.hold_deadline())
     queue_.timers().arm(*this, state_.hold_deadline());
 }
 

@@ -57,6 +57,16 @@ struct trainer_peers {
   std::vector<handle<generator_protocol>> generators;
   std::vector<handle<environment_protocol>> environments;
   handle<observer_protocol> observer; ///< May be empty.
+
+  template <class Wiring>
+  void wire(Wiring& wiring) const {
+    wiring.needs(sampler);
+    wiring.needs(replay);
+    wiring.needs(checkpoint);
+    wiring.needs_each(generators);
+    wiring.needs_each(environments);
+    wiring.may_use(observer);
+  }
 };
 
 /// What it computes with.
@@ -86,7 +96,9 @@ private:
   task<result<std::optional<batch>>> next_batch();
   task<result<batch>> claim(std::uint64_t groups);
   task<result<void>> consume(std::uint64_t step, bool save, double reward);
+  [[nodiscard]] result<void> switch_captured(std::uint64_t step);
   task<result<void>> publish();
+  void announce(weight_version version);
   task<result<void>> send_weights(handle<generator_protocol> generator,
                                   message<UpdateWeights> update);
   task<result<void>> save(std::string reason);

@@ -1,5 +1,7 @@
 #include "actors/runtime/detail/ask_table.hpp"
 
+#include "messages/rule.hpp"
+
 namespace weir::detail {
 
 ask_waiter::~ask_waiter() {
@@ -112,7 +114,10 @@ void ask_table::close(std::uint32_t index) noexcept {
 void ask_table::answered(std::uint64_t request_id, answer given) {
   const auto index = static_cast<std::uint32_t>(request_id);
   const auto generation = static_cast<std::uint32_t>(request_id >> 32);
-  if (index >= slots_.size() || !slots_[index].used || slots_[index].generation != generation) {
+  const bool is_open = index < slots_.size() && slots_[index].used;
+  const bool is_its_own =
+      is_open && (slots_[index].generation == generation || !enforced(rule::answers_matched_by_id));
+  if (!is_its_own) {
     ++late_answers_;
     return;
   }

@@ -111,6 +111,9 @@ public:
 private:
   static root_task handle(Self* self, member function, lease_ref lease, message<Request> request,
                           reply_guard guard) {
+    // The transaction of the one who asked waits for the answer.
+    held_right under;
+    run_queue::current()->hold(under, "the lease of the request", std::source_location());
     auto reply = co_await (self->*function)(std::move(lease), std::move(request));
     guard.reply(std::move(reply));
   }
