@@ -171,7 +171,7 @@ bool is_mutating(message_type type) noexcept {
 }
 
 bool names_stream(message_type type) noexcept {
-  const auto* const entry = find_entry(type);
+  const auto* const entry = detail::find_message(type);
   return entry != nullptr && entry->names_stream;
 }
 

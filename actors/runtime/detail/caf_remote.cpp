@@ -141,7 +141,6 @@ private:
 
   void refuse(link_id link, connection& from, const error& why) {
     from.refused = true;
-    halt(from.handle);
     tell([link, why](link_user& user) { user.link_lost(link, why); });
   }
 
@@ -184,6 +183,9 @@ private:
     const handle_type handle = links_.at(link).handle;
     forget(link);
     close(handle);
+    // What was written is sent still. Nothing more is read: CAF would wait for the peer to close its
+    // end as well, and one that never does would keep the network's thread for ever.
+    ::shutdown(static_cast<int>(handle.id()), SHUT_RD);
   }
 
   void forget(link_id link) {
