@@ -1,5 +1,7 @@
 #include "actors/graph.hpp"
 
+#include "actors/runtime/detail/task_dump.hpp"
+
 #include <algorithm>
 #include <future>
 
@@ -17,23 +19,21 @@ public:
 /// A question to an actor, answered on its turn.
 class posted_question final : public detail::posted_call {
 public:
-  posted_question(std::string name, const actor& asked,
-                  std::function<std::string(const actor&)> question)
-      : name_(std::move(name)), asked_(asked), question_(std::move(question)) {}
+  posted_question(std::string name, std::function<std::string(const actor&)> question)
+      : name_(std::move(name)), question_(std::move(question)) {}
   posted_question(const posted_question&) = delete;
   posted_question& operator=(const posted_question&) = delete;
   ~posted_question() override {
     if (!answered_) answer_.set_value("  " + name_ + " has ended\n");
   }
   [[nodiscard]] std::future<std::string> answer() { return answer_.get_future(); }
-  void run() noexcept override {
+  void run(actor* body) noexcept override {
     answered_ = true;
-    answer_.set_value(question_(asked_));
+    answer_.set_value(body != nullptr ? question_(*body) : "  " + name_ + " is being restarted\n");
   }
 
 private:
   std::string name_;
-  const actor& asked_;
   std::function<std::string(const actor&)> question_;
   std::promise<std::string> answer_;
   bool answered_ = false;
@@ -47,6 +47,7 @@ graph::graph(world& env, graph_options options)
     : options_(options), core_(std::make_shared<detail::graph_core>(env, options.life)),
       mailboxes_(std::make_unique<detail::mailbox_system>(
           detail::scheduler_options{.workers = options.workers})) {
+  detail::print_tasks_on_ensure();
   member added = open("driver", {});
   {
     const run_queue::turn turn(detail::queue_of(added.where));
@@ -56,7 +57,7 @@ graph::graph(world& env, graph_options options)
   driver_scope_ = &detail::actor_access::root(*added.body);
   added.running = true;
   core_->started(added.name);
-  mailboxes_->launch(added.where, std::move(added.body));
+  mailboxes_->launch(added.where, std::move(added.body), nullptr);
   members_.push_back(std::move(added));
 }
 
@@ -86,8 +87,54 @@ context graph::context_for(const member& added) const {
 
 void graph::enter(member added) {
   core_->enter(added.name, added.where);
-  added.asked = added.body.get();
   members_.push_back(std::move(added));
+}
+
+supervised_group graph::supervise(std::string name, supervision_options how) {
+  return add_supervisor(std::move(name), how, nullptr);
+}
+
+supervised_group graph::supervise(const supervised_group& within, std::string name,
+                                  supervision_options how) {
+  return add_supervisor(std::move(name), how, within.members_.get());
+}
+
+supervised_group graph::add_supervisor(std::string name, supervision_options how,
+                                       detail::group_members* within) {
+  member added = open(std::move(name), {});
+  const context ctx = within != nullptr ? join(*within, added) : context_for(added);
+  const auto members = std::make_shared<detail::group_members>();
+  members->name = added.name;
+  members->options = how;
+  members->supervisor = added.where;
+  added.make = [ctx, members] { return std::make_unique<supervisor>(ctx, members); };
+  // Its first body is made by `start`, when all its members are known.
+  enter(std::move(added));
+  return supervised_group(members);
+}
+
+void graph::watch(watchdog_options options) {
+  ensure(watched_ == nullptr, "a graph has one watchdog");
+  watched_ = std::make_shared<detail::watched_actors>();
+  watched_->options = options;
+  member added = open("watchdog", {});
+  const context ctx = context_for(added);
+  added.make = [ctx, watched = watched_] { return std::make_unique<watchdog>(ctx, watched); };
+  enter(std::move(added));
+}
+
+context graph::join(detail::group_members& group, member& added) const {
+  context ctx = context_for(added);
+  ctx.set_supervision({group.supervisor, group.names.size()});
+  added.supervisor = group.name;
+  group.names.push_back(added.name);
+  group.where.push_back(added.where);
+  return ctx;
+}
+
+void graph::make_first(member& added) {
+  const run_queue::turn turn(detail::queue_of(added.where));
+  added.body = added.make();
 }
 
 void graph::post_call(const detail::address& to, std::shared_ptr<detail::posted_call> call) {
@@ -112,11 +159,17 @@ result<void> graph::start() {
   ensure(!started_, "a graph starts once");
   if (auto wired = check_wiring(); !wired) return wired;
   started_ = true;
+  for (const member& each : members_) {
+    if (watched_ == nullptr || each.name == "watchdog") continue;
+    watched_->names.push_back(each.name);
+    watched_->where.push_back(each.where);
+  }
   for (member& each : members_) {
     if (each.running) continue;
     each.running = true;
     core_->started(each.name);
-    mailboxes_->launch(each.where, std::move(each.body));
+    if (each.body == nullptr) make_first(each);
+    mailboxes_->launch(each.where, std::move(each.body), std::move(each.make));
   }
   return {};
 }
@@ -169,6 +222,8 @@ std::string graph::describe() const {
     text += "  \"" + each.name + "\" [label=\"" + label + "\"];\n";
   }
   for (const member& each : members_) {
+    if (!each.supervisor.empty())
+      text += "  \"" + each.supervisor + "\" -> \"" + each.name + "\" [style=dashed];\n";
     for (const auto& asked : each.handles)
       text += "  \"" + each.name + "\" -> \"" + detail::name_of(asked) + "\";\n";
   }
@@ -182,37 +237,23 @@ graph::member* graph::member_named(const std::string& name) {
 
 std::optional<std::string>
 graph::ask_member(const member& asked, std::function<std::string(const actor&)> question) const {
-  auto posted = std::make_shared<posted_question>(asked.name, *asked.asked, std::move(question));
+  auto posted = std::make_shared<posted_question>(asked.name, std::move(question));
   auto answer = posted->answer();
   post_call(asked.where, std::move(posted));
   if (answer.wait_for(question_limit) != std::future_status::ready) return std::nullopt;
   return answer.get();
 }
 
-std::string graph::stalled(std::chrono::nanoseconds age) {
-  std::string text;
-  for (const member& each : members_) {
-    if (!each.running || each.asked == nullptr) continue;
-    const auto waits = ask_member(each, [age](const actor& asked) {
-      return detail::actor_access::describe_asks(asked, age);
-    });
-    text += waits ? *waits : "  " + each.name + " takes no messages\n";
-  }
-  return text;
-}
-
-std::string graph::describe_tasks(const std::string& name) {
+std::string graph::dump_tasks(const std::string& name) {
   const member* asked = member_named(name);
-  if (asked == nullptr || asked->asked == nullptr || !asked->running)
-    return name + " does not run\n";
-  return ask_member(*asked, &detail::actor_access::describe_tasks)
-      .value_or(name + " takes no messages\n");
+  if (asked == nullptr || !asked->running) return name + " does not run\n";
+  return ask_member(*asked, &weir::dump_tasks).value_or(name + " takes no messages\n");
 }
 
 actor_counters graph::counters() {
   actor_counters sum;
   for (const member& each : members_) {
-    if (!each.running || each.asked == nullptr) continue;
+    if (!each.running || each.where == driver_) continue;
     const auto add = [&sum](const actor& asked) {
       const actor_counters of = detail::actor_access::counters(asked);
       sum.live_coroutines += of.live_coroutines;

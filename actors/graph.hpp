@@ -17,10 +17,13 @@
 #include "actors/runtime/detail/blocking_call.hpp"
 #include "actors/runtime/detail/caf_bridge.hpp"
 #include "actors/runtime/detail/graph_core.hpp"
+#include "actors/runtime/supervisor.hpp"
+#include "actors/runtime/watchdog.hpp"
 
 #include <concepts>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -48,6 +51,26 @@ inline constexpr owner_tag owner{};
 template <class T>
 concept actor_type = std::derived_from<T, actor> && requires { typename T::protocol; };
 
+/// No state that outlives it: the actor is no origin, no owner and answers no mutating request.
+/// The death of one that has ends the incarnation.
+template <class T>
+concept restartable_actor =
+    actor_type<T> && !requires { requires T::is_origin; } && !requires { requires T::is_owner; } &&
+    !T::protocol::has_mutating_request;
+
+/// Actors that are restarted in place when they fail: made by `graph::supervise`. Copyable.
+class supervised_group {
+public:
+  [[nodiscard]] const std::string& name() const noexcept { return members_->name; }
+
+private:
+  friend class graph;
+  explicit supervised_group(std::shared_ptr<detail::group_members> members) noexcept
+      : members_(std::move(members)) {}
+
+  std::shared_ptr<detail::group_members> members_;
+};
+
 class graph {
 public:
   explicit graph(world& env, graph_options options = {});
@@ -62,6 +85,36 @@ public:
   handle<typename T::protocol> add(std::string name, Args&&... args) {
     return add_as<T>(std::move(name), traits_of<T>(), std::forward<Args>(args)...);
   }
+
+  /// Makes a group whose actors are restarted in place, and its supervisor, an actor named `name`.
+  /// With `within`, the group is a member of another one: when it gives up, it is restarted whole.
+  /// Otherwise that is a failure of the graph.
+  [[nodiscard]] supervised_group supervise(std::string name, supervision_options how = {});
+  [[nodiscard]] supervised_group supervise(const supervised_group& within, std::string name,
+                                           supervision_options how = {});
+  /// Makes an actor of a group. The arguments are copied and kept: each life is made from them
+  /// anew. The handle stays valid from life to life; requests that were under way when the actor
+  /// failed, and those that come before its restart, are answered with errc::unavailable.
+  template <actor_type T, class... Args>
+  handle<typename T::protocol> add(const supervised_group& group, std::string name, Args... args) {
+    static_assert(restartable_actor<T> && !(std::is_same_v<Args, origin_tag> || ...) &&
+                      !(std::is_same_v<Args, owner_tag> || ...),
+                  "an actor with durable state is not restarted: its death ends the incarnation");
+    member added = open(std::move(name), {});
+    (note_argument(added, args), ...);
+    const context ctx = join(*group.members_, added);
+    added.make = [ctx, kept = std::make_tuple(std::move(args)...)] {
+      const auto make = [&ctx](const Args&... arg) { return std::make_unique<T>(ctx, arg...); };
+      return std::unique_ptr<actor>(std::apply(make, kept));
+    };
+    handle<typename T::protocol> made(added.where);
+    make_first(added);
+    enter(std::move(added));
+    return made;
+  }
+
+  /// Adds a watchdog, an actor of that name: it attributes whatever does not go on. @pre no other
+  void watch(watchdog_options options = {});
 
   /// Checks the wiring, then starts every actor in order. An error names the actor and what it
   /// lacks; nothing runs then.
@@ -105,11 +158,8 @@ public:
 
   /// Graphviz: actors, their roles, and who was given whose handle.
   [[nodiscard]] std::string describe() const;
-  /// What has waited for an answer longer than `age`, with actor and request; and actors that do
-  /// not take messages at all. Empty when nothing is stalled.
-  [[nodiscard]] std::string stalled(std::chrono::nanoseconds age);
   /// The suspended coroutines of one actor, as a tree.
-  [[nodiscard]] std::string describe_tasks(const std::string& name);
+  [[nodiscard]] std::string dump_tasks(const std::string& name);
   /// Summed over all actors.
   [[nodiscard]] actor_counters counters();
 
@@ -123,7 +173,8 @@ private:
     traits kind;
     detail::address where;
     std::unique_ptr<actor> body; ///< Until it is started.
-    actor* asked = nullptr;      ///< Only dereferenced on its own turn.
+    detail::body_factory make;   ///< Until it is started; empty unless it is supervised.
+    std::string supervisor;      ///< Empty for one that is not supervised.
     std::vector<detail::address> handles;
     std::size_t arguments = 0;
     std::vector<std::size_t> unset; ///< Positions of empty handles among the arguments.
@@ -184,6 +235,10 @@ private:
 
   [[nodiscard]] member open(std::string name, traits kind);
   [[nodiscard]] context context_for(const member& added) const;
+  [[nodiscard]] context join(detail::group_members& group, member& added) const;
+  supervised_group add_supervisor(std::string name, supervision_options how,
+                                  detail::group_members* within);
+  static void make_first(member& added);
   void enter(member added);
   static void post_call(const detail::address& to, std::shared_ptr<detail::posted_call> call);
   [[nodiscard]] result<void> check_wiring() const;
@@ -196,6 +251,7 @@ private:
   std::shared_ptr<detail::graph_core> core_;
   std::unique_ptr<detail::mailbox_system> mailboxes_;
   std::vector<member> members_;
+  std::shared_ptr<detail::watched_actors> watched_; ///< Null without a watchdog.
   detail::address driver_;
   scope* driver_scope_ = nullptr;
   bool started_ = false;

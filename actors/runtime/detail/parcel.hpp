@@ -6,13 +6,18 @@
 #include <cstdint>
 #include <memory>
 
+namespace weir {
+class actor;
+} // namespace weir
+
 namespace weir::detail {
 
-/// Something to be done on an actor's turn; posted by a foreign thread.
+/// Something to be done on an actor's turn; posted by a foreign thread, or by another actor.
 class posted_call {
 public:
   virtual ~posted_call() = default;
-  virtual void run() noexcept = 0;
+  /// `body` is the actor, or null between two lives of one that is restarted.
+  virtual void run(actor* body) noexcept = 0;
 };
 
 enum class parcel_kind : std::uint8_t {
@@ -21,6 +26,8 @@ enum class parcel_kind : std::uint8_t {
   call,          ///< `posted_call::run`.
   wake,          ///< A deadline may be due.
   stop,          ///< End in an orderly way.
+  leave,         ///< Supervisor: end this life, for a reason; a new one may follow.
+  begin,         ///< Supervisor: begin a new life.
   stream_open,   ///< Producer -> consumer: here I am, give me credit.
   stream_credit, ///< Consumer -> producer.
   stream_item,   ///< Producer -> consumer.
@@ -32,7 +39,7 @@ enum class parcel_kind : std::uint8_t {
 struct parcel {
   parcel_kind kind = parcel_kind::frame;
   weir::frame value = {};
-  std::shared_ptr<const error> reason = {}; ///< Of a refusal, or of the end of a stream.
+  std::shared_ptr<const error> reason = {}; ///< Of a refusal, a leave, the end of a stream.
   std::shared_ptr<posted_call> posted = {}; ///< Of a call.
   std::uint64_t stream = 0;                 ///< The consumer's number for a stream.
   std::uint64_t source = 0;                 ///< The producer's number for it.
