@@ -1,5 +1,6 @@
 #include "actors/graph.hpp"
 
+#include "actors/runtime/detail/simulated_scheduler.hpp"
 #include "actors/runtime/detail/task_dump.hpp"
 
 #include <algorithm>
@@ -41,12 +42,16 @@ private:
 
 constexpr std::chrono::seconds question_limit(1);
 
+tl::unexpected<error> not_ended(std::chrono::nanoseconds limit) {
+  return failure(errc::timed_out, "the run did not end within " + to_string(deadline_after{limit}));
+}
+
 } // namespace
 
 graph::graph(world& env, graph_options options)
     : options_(options), core_(std::make_shared<detail::graph_core>(env, options.life)),
       mailboxes_(std::make_unique<detail::mailbox_system>(
-          detail::scheduler_options{.workers = options.workers})) {
+          detail::scheduler_options{.workers = options.workers}, env.schedule())) {
   detail::print_tasks_on_ensure();
   member added = open("driver", {});
   {
@@ -163,6 +168,7 @@ result<void> graph::start() {
     if (watched_ == nullptr || each.name == "watchdog") continue;
     watched_->names.push_back(each.name);
     watched_->where.push_back(each.where);
+    watched_->pulse_ns = core_->env().clock().now();
   }
   for (member& each : members_) {
     if (each.running) continue;
@@ -182,6 +188,8 @@ result<void> graph::stop() {
     detail::parcel stop;
     stop.kind = detail::parcel_kind::stop;
     detail::post(each->where, detail::address(), std::move(stop));
+    const std::int64_t latest = core_->env().clock().now() + options_.stop_limit.count();
+    drive([&] { return !core_->running(each->name) || core_->env().clock().now() > latest; });
     if (core_->wait_ended(each->name, options_.stop_limit))
       each->running = false;
     else
@@ -192,8 +200,66 @@ result<void> graph::stop() {
                                       to_string(deadline_after{options_.stop_limit}) + ": " + late);
 }
 
+void graph::kill() {
+  ensure(simulated(), "only a simulated graph is killed without its process");
+  for (auto each = members_.rbegin(); each != members_.rend(); ++each) {
+    if (std::exchange(each->running, false)) mailboxes_->kill(each->where);
+  }
+  core_->env().schedule()->drop_everything();
+}
+
+std::chrono::nanoseconds graph::now() const {
+  return std::chrono::nanoseconds(core_->env().clock().now());
+}
+
+bool graph::step() const {
+  return core_->env().schedule()->step();
+}
+
+tl::unexpected<error> graph::stuck() const {
+  std::string text = "nobody can go on, for ever:\n";
+  for (const member& each : members_) {
+    if (each.running && each.where != driver_)
+      text += ask_member(each, &weir::dump_tasks).value_or("");
+  }
+  return failure(errc::timed_out, std::move(text));
+}
+
+result<void> graph::wait_on_threads(std::optional<std::chrono::nanoseconds> limit) {
+  if (watched_ == nullptr) return core_->wait_finished(limit);
+  const auto begun = now();
+  while (true) {
+    auto slice = watched_->options.interval;
+    if (limit) slice = std::min(slice, begun + *limit - now());
+    std::ignore = core_->wait_finished(slice);
+    if (auto ended = core_->outcome()) return std::move(*ended);
+    if (auto turning = check_pulse(); !turning) return turning;
+    if (limit && now() - begun >= *limit) return not_ended(*limit);
+  }
+}
+
+result<void> graph::check_pulse() const {
+  const watchdog_options& options = watched_->options;
+  const auto silent = now() - std::chrono::nanoseconds(watched_->pulse_ns);
+  if (silent < options.stall_timeout + 2 * options.interval) return {};
+  std::string text = "no actor gets a turn, and every thread of the scheduler is held, for " +
+                     detail::age_text(silent);
+  for (std::size_t i = 0; i < watched_->names.size(); ++i)
+    text += "\n  " + watched_->names[i] + " is " + detail::whereabouts(watched_->where[i]);
+  if (options.action == stall_action::abort)
+    return failure(error{errc::timed_out, std::move(text), "watchdog"});
+  core_->env().log(log_level::warning, "watchdog", text);
+  return {};
+}
+
 result<void> graph::wait_blocking(std::optional<std::chrono::nanoseconds> limit) {
-  return core_->wait_finished(limit);
+  if (!simulated()) return wait_on_threads(limit);
+  const auto begun = now();
+  const auto over = [&] { return limit && now() - begun > *limit; };
+  drive([&] { return core_->outcome().has_value() || over(); });
+  if (auto ended = core_->outcome()) return std::move(*ended);
+  if (!over()) return stuck();
+  return not_ended(*limit);
 }
 
 std::vector<std::string> graph::origins() const {
@@ -237,6 +303,13 @@ graph::member* graph::member_named(const std::string& name) {
 
 std::optional<std::string>
 graph::ask_member(const member& asked, std::function<std::string(const actor&)> question) const {
+  if (simulated()) {
+    // Looks at the actor without a step: the schedule stays what it was.
+    if (!core_->running(asked.name)) return "  " + asked.name + " has ended\n";
+    const run_queue::turn turn(detail::queue_of(asked.where));
+    const actor* body = detail::body_of(asked.where);
+    return body != nullptr ? question(*body) : "  " + asked.name + " is being restarted\n";
+  }
   auto posted = std::make_shared<posted_question>(asked.name, std::move(question));
   auto answer = posted->answer();
   post_call(asked.where, std::move(posted));

@@ -54,9 +54,9 @@ concept actor_type = std::derived_from<T, actor> && requires { typename T::proto
 /// No state that outlives it: the actor is no origin, no owner and answers no mutating request.
 /// The death of one that has ends the incarnation.
 template <class T>
-concept restartable_actor =
-    actor_type<T> && !requires { requires T::is_origin; } && !requires { requires T::is_owner; } &&
-    !T::protocol::has_mutating_request;
+concept restartable_actor = actor_type<T> && !requires { requires T::is_origin; } && !requires {
+  requires T::is_owner;
+} && !T::protocol::has_mutating_request;
 
 /// Actors that are restarted in place when they fail: made by `graph::supervise`. Copyable.
 class supervised_group {
@@ -128,6 +128,11 @@ public:
   wait_blocking(std::optional<std::chrono::nanoseconds> limit = std::nullopt);
   /// Ends `wait_blocking` from any thread.
   void finish() { core_->finished(); }
+  /// What `wait_blocking` would return at once; empty while the run goes on.
+  [[nodiscard]] std::optional<result<void>> outcome() const { return core_->outcome(); }
+  /// Ends every actor as a crash would: nothing runs any more, only destructors do, and the
+  /// simulation forgets its timers and jobs. @pre simulated, and not called from a turn
+  void kill();
 
   /// Asks from a thread that is no actor, and blocks for the answer.
   template <class Protocol, class Request>
@@ -144,6 +149,9 @@ public:
     auto shared = std::make_shared<call>(*driver_scope_, std::move(callable), std::move(args)...);
     auto outcome = shared->outcome();
     post_call(driver_, std::move(shared));
+    drive([&outcome] { return detail::is_ready(outcome); });
+    using outcome_type = decltype(outcome.get());
+    if (simulated() && !detail::is_ready(outcome)) return outcome_type(stuck());
     return outcome.get();
   }
 
@@ -244,6 +252,22 @@ private:
   [[nodiscard]] result<void> check_wiring() const;
   [[nodiscard]] member* member_named(const std::string& name);
   /// Runs `question(actor)` on the actor's turn; empty when it does not answer in time.
+  /// Steps the simulation, where there is one, until `done()` or until nothing is left to do; on
+  /// threads, returns at once for the caller to wait.
+  template <class Done>
+  void drive(Done done) const {
+    while (simulated() && !done() && step()) {
+    }
+  }
+  [[nodiscard]] bool simulated() const noexcept { return core_->env().schedule() != nullptr; }
+  bool step() const;
+  [[nodiscard]] std::chrono::nanoseconds now() const;
+  [[nodiscard]] result<void> wait_on_threads(std::optional<std::chrono::nanoseconds> limit);
+  /// Where no actor gets a turn any more, the watchdog does not either: whoever waits for the run
+  /// looks after it. The error of a stall that ends the run.
+  [[nodiscard]] result<void> check_pulse() const;
+  /// The error of a simulation in which nobody can go on: who waits for what.
+  [[nodiscard]] tl::unexpected<error> stuck() const;
   [[nodiscard]] std::optional<std::string>
   ask_member(const member& asked, std::function<std::string(const actor&)> question) const;
 

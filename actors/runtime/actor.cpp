@@ -135,8 +135,7 @@ void actor::host_failed(error reason) noexcept {
 }
 
 error actor::unanswered() const {
-  if (!ends_for_)
-    return error{errc::cancelled, "the request was cancelled before it was answered"};
+  if (!ends_for_) return error{errc::cancelled, "the request was cancelled before it was answered"};
   return error{errc::unavailable, name() + (failed_ ? " failed" : " was restarted") +
                                       " before it answered: " + ends_for_->text};
 }

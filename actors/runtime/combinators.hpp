@@ -132,8 +132,8 @@ struct flat_result<result<T>> {
 
 template <class T>
 class [[nodiscard]] deadline_awaiter final : private child_observer,
-                                            private timer_node,
-                                            private described_wait {
+                                             private timer_node,
+                                             private described_wait {
 public:
   using value_type = typename flat_result<T>::type;
 

@@ -85,9 +85,9 @@ task<void> watchdog::run() {
 task<void> watchdog::ask(std::size_t member) {
   auto answer = make_completion<std::vector<long_wait>>();
   const auto age = watched_->options.stall_timeout;
-  put_question<std::vector<long_wait>>(
-      watched_->where[member], answer,
-      [age](const actor& asked) { return detail::actor_access::long_waits(asked, age); });
+  put_question<std::vector<long_wait>>(watched_->where[member], answer, [age](const actor& asked) {
+    return detail::actor_access::long_waits(asked, age);
+  });
   auto waits = co_await answer.wait();
   state_.answered(member, waits ? std::move(*waits) : std::vector<long_wait>());
   answered_.raise();

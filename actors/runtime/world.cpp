@@ -16,16 +16,7 @@ public:
   }
   [[nodiscard]] std::string wall_text() const override {
     const auto since = std::chrono::system_clock::now().time_since_epoch();
-    const auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(since).count();
-    const std::time_t seconds = static_cast<std::time_t>(millis / 1000);
-    std::tm utc{};
-    ::gmtime_r(&seconds, &utc);
-    std::array<char, 32> date{};
-    std::strftime(date.data(), date.size(), "%Y-%m-%dT%H:%M:%S", &utc);
-    std::array<char, 40> text{};
-    std::snprintf(text.data(), text.size(), "%s.%03dZ", date.data(),
-                  static_cast<int>(millis % 1000));
-    return text.data();
+    return utc_text(std::chrono::duration_cast<std::chrono::milliseconds>(since).count());
   }
 };
 
@@ -38,6 +29,18 @@ std::uint64_t splitmix(std::uint64_t& state) noexcept {
 }
 
 } // namespace
+
+std::string utc_text(std::int64_t unix_ms) {
+  const std::time_t seconds = static_cast<std::time_t>(unix_ms / 1000);
+  std::tm utc{};
+  ::gmtime_r(&seconds, &utc);
+  std::array<char, 32> date{};
+  std::strftime(date.data(), date.size(), "%Y-%m-%dT%H:%M:%S", &utc);
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), "%s.%03dZ", date.data(),
+                static_cast<int>(unix_ms % 1000));
+  return text.data();
+}
 
 std::unique_ptr<clock> make_system_clock() {
   return std::make_unique<system_clock>();
@@ -92,8 +95,9 @@ world::world(world_options options)
     : world(options, make_system_clock(), make_blocking_pool(options.blocking)) {}
 
 world::world(world_options options, std::unique_ptr<weir::clock> time,
-             std::unique_ptr<blocking_pool> pool)
-    : options_(std::move(options)), clock_(std::move(time)), pool_(std::move(pool)) {}
+             std::unique_ptr<blocking_pool> pool, detail::simulated_scheduler* schedule)
+    : options_(std::move(options)), clock_(std::move(time)), pool_(std::move(pool)),
+      schedule_(schedule) {}
 
 world::~world() {
   pool_->stop();

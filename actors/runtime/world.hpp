@@ -19,6 +19,10 @@ namespace dataplane {
 class disk;
 } // namespace dataplane
 
+namespace detail {
+class simulated_scheduler;
+} // namespace detail
+
 class clock {
 public:
   virtual ~clock() = default;
@@ -31,6 +35,9 @@ public:
     return detail::sleep_awaiter(duration);
   }
 };
+
+/// A time as `wall_text` writes it; milliseconds since 1970.
+[[nodiscard]] std::string utc_text(std::int64_t unix_ms);
 
 /// The steady clock and UTC of this machine.
 [[nodiscard]] std::unique_ptr<clock> make_system_clock();
@@ -68,8 +75,9 @@ struct world_options {
 class world {
 public:
   explicit world(world_options options = {});
+  /// With a schedule, graphs of this world take their turns from it (`simulation`).
   world(world_options options, std::unique_ptr<weir::clock> time,
-        std::unique_ptr<blocking_pool> pool);
+        std::unique_ptr<blocking_pool> pool, detail::simulated_scheduler* schedule = nullptr);
   world(const world&) = delete;
   world& operator=(const world&) = delete;
   ~world();
@@ -81,11 +89,14 @@ public:
   /// A stream of its own for each purpose, the same for the same seed: "replay", "fault 3".
   [[nodiscard]] random_source random(std::string_view purpose) const noexcept;
   void log(log_level level, std::string_view actor, std::string_view text) const;
+  /// Null where actors run on threads.
+  [[nodiscard]] detail::simulated_scheduler* schedule() const noexcept { return schedule_; }
 
 private:
   world_options options_;
   std::unique_ptr<weir::clock> clock_;
   std::unique_ptr<blocking_pool> pool_;
+  detail::simulated_scheduler* schedule_;
 };
 
 } // namespace weir

@@ -18,8 +18,8 @@ using life_count = std::shared_ptr<std::atomic<int>>;
 /// Says in which life it is; fails when it is told to stop.
 class fragile : public actor {
 public:
-  using protocol = weir::protocol<call<Probe, ProbeAnswered>, call<StartGroup, GroupStarted>,
-                                  note<StopGroup>>;
+  using protocol =
+      weir::protocol<call<Probe, ProbeAnswered>, call<StartGroup, GroupStarted>, note<StopGroup>>;
   enum class way { fails, throws, throws_early };
 
   fragile(context ctx, life_count lives, way how = way::fails)
@@ -211,8 +211,7 @@ TEST_SUITE("runtime/supervision") {
     world env(quiet());
     graph system(env);
     const auto group = system.supervise("workers", at_once());
-    const auto worker =
-        system.add<fragile>(group, "worker", counted(), fragile::way::throws_early);
+    const auto worker = system.add<fragile>(group, "worker", counted(), fragile::way::throws_early);
     REQUIRE(system.start());
     worker.tell(pack(StopGroupT()));
     const auto ended = system.wait_blocking(5s);
@@ -245,8 +244,7 @@ TEST_SUITE("runtime/supervision") {
     graph system(env);
     const auto group = system.supervise("workers");
     std::ignore = system.add<fragile>(group, "worker", counted());
-    CHECK(system.describe().find("\"workers\" -> \"worker\" [style=dashed];") !=
-          std::string::npos);
+    CHECK(system.describe().find("\"workers\" -> \"worker\" [style=dashed];") != std::string::npos);
   }
 }
 

@@ -10,6 +10,11 @@
 
 namespace weir::detail {
 
+template <class T>
+[[nodiscard]] bool is_ready(const std::future<T>& outcome) {
+  return outcome.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
 /// Sets the outcome once; destroyed without (the coroutine was cancelled), it says so.
 template <class Outcome>
 class outcome_guard {

@@ -12,6 +12,7 @@
 
 #include "actors/runtime/detail/graph_core.hpp"
 #include "actors/runtime/detail/lives.hpp"
+#include "actors/runtime/detail/simulated_scheduler.hpp"
 
 #include <caf/actor_clock.hpp>
 #include <caf/actor_control_block.hpp>
@@ -72,10 +73,11 @@ struct inbox_policy {
   using unique_pointer = std::unique_ptr<caf::mailbox_element, undelivered>;
 };
 
-class cell final : public caf::local_actor, public caf::resumable {
+class cell final : public caf::local_actor, public caf::resumable, public runnable {
 public:
-  cell(caf::actor_config& config, shared_name name)
-      : caf::local_actor(config), name_(std::move(name)) {}
+  cell(caf::actor_config& config, shared_name name, simulated_scheduler* schedule)
+      : caf::local_actor(config), name_(std::move(name)), schedule_(schedule),
+        number_(schedule != nullptr ? schedule->enter(*name_) : 0) {}
   cell(const cell&) = delete;
   cell& operator=(const cell&) = delete;
   ~cell() override { drop_unread(); }
@@ -96,6 +98,12 @@ public:
     end();
   }
 
+  void kill() {
+    if (!lives_.begun()) return;
+    const run_queue::turn turn(queue_);
+    end();
+  }
+
   // caf::local_actor
   const char* name() const override { return name_->c_str(); }
   void launch(caf::execution_unit*, bool, bool) override {}
@@ -110,12 +118,18 @@ public:
   void intrusive_ptr_release_impl() override { caf::intrusive_ptr_release(ctrl()); }
   resume_result resume(caf::execution_unit* unit, size_t limit) override;
 
+  // runnable: turns of a simulation
+  [[nodiscard]] bool take_turn() override;
+  void dismissed() noexcept override { intrusive_ptr_release_impl(); }
+
 private:
   static constexpr std::size_t resumptions_per_message = 1024;
 
   void schedule(caf::execution_unit* unit) {
     intrusive_ptr_add_ref_impl(); // the scheduler gives it back
-    if (unit != nullptr)
+    if (schedule_ != nullptr)
+      schedule_->ready(*this);
+    else if (unit != nullptr)
       unit->exec_later(this);
     else
       home_system().scheduler().enqueue(this);
@@ -125,10 +139,13 @@ private:
   /// Nothing to read: rests, unless something came in between.
   [[nodiscard]] std::optional<resume_result> rest();
   void arm_wake();
+  [[nodiscard]] static std::uint32_t number_of(const detail::address& where) noexcept;
   void end();
   void drop_unread();
 
   shared_name name_;
+  simulated_scheduler* const schedule_; ///< Null where CAF's threads run the turns.
+  const std::uint32_t number_;          ///< In the trace of a simulation.
   run_queue queue_;
   lives lives_{queue_};
   caf::intrusive::lifo_inbox<inbox_policy> inbox_;
@@ -160,6 +177,8 @@ void cell::read(caf::mailbox_element& element) {
     return; // a message of CAF itself (down, exit): the graph ends actors, nobody else
   if (came->kind == parcel_kind::wake) wake_at_.reset();
   const detail::address from(element.sender.release());
+  if (schedule_ != nullptr) [[unlikely]]
+    schedule_->trace(number_of(from), number_, *came);
   lives_.receive(from, *came);
 }
 
@@ -183,6 +202,21 @@ caf::resumable::resume_result cell::resume(caf::execution_unit* unit, size_t lim
   return resume_later;
 }
 
+bool cell::take_turn() {
+  if (!lives_.begun()) return false; // killed while it waited for its turn
+  const run_queue::turn turn(queue_);
+  if (!std::exchange(started_, true))
+    lives_.start();
+  else if (auto element = next())
+    read(*element);
+  queue_.drain(resumptions_per_message);
+  if (lives_.over()) {
+    end();
+    return false;
+  }
+  return read_next_ != nullptr || queue_.ready() || rest() != awaiting_message;
+}
+
 std::optional<caf::resumable::resume_result> cell::rest() {
   arm_wake();
   if (queue_.deferred()) {
@@ -197,6 +231,10 @@ void cell::arm_wake() {
   auto& timers = queue_.timers();
   if (timers.empty() || (wake_at_ && *wake_at_ <= timers.earliest())) return;
   wake_at_ = timers.earliest();
+  if (schedule_ != nullptr) {
+    schedule_->wake_at(*wake_at_, address_of(caf::strong_actor_ptr(ctrl())));
+    return;
+  }
   parcel wake;
   wake.kind = parcel_kind::wake;
   const caf::actor_clock::time_point due(
@@ -229,6 +267,10 @@ cell* cell_of(const address& where) noexcept {
   return static_cast<cell*>(block_of(where)->get());
 }
 
+std::uint32_t cell::number_of(const detail::address& where) noexcept {
+  return where ? cell_of(where)->number_ : 0;
+}
+
 } // namespace
 
 void address::retain() noexcept {
@@ -258,10 +300,16 @@ actor* body_of(const address& where) noexcept {
 }
 
 struct mailbox_system::parts {
-  explicit parts(scheduler_options options) : system(configure(config, options)) {}
+  parts(scheduler_options options, simulated_scheduler* simulated)
+      : schedule(simulated), system(configure(config, options, simulated != nullptr)) {}
 
   static caf::actor_system_config& configure(caf::actor_system_config& config,
-                                             scheduler_options options) {
+                                             scheduler_options options, bool simulated) {
+    if (simulated) {
+      // CAF's coordinator for tests has no thread; none of our turns goes through it.
+      config.set("scheduler.policy", caf::atom("testing"));
+      return config;
+    }
     config.set("scheduler.policy", caf::atom("stealing"));
     config.set("scheduler.max-threads", options.workers);
     // An idle worker sleeps until it is given work, at once: CAF would have it look for work 500
@@ -272,26 +320,30 @@ struct mailbox_system::parts {
     return config;
   }
 
+  simulated_scheduler* schedule;
   caf::actor_system_config config;
   caf::actor_system system;
 };
 
-mailbox_system::mailbox_system(scheduler_options options)
-    : parts_(std::make_unique<parts>(options)) {}
+mailbox_system::mailbox_system(scheduler_options options, simulated_scheduler* schedule)
+    : parts_(std::make_unique<parts>(options, schedule)) {}
 
 mailbox_system::~mailbox_system() = default;
 
 address mailbox_system::open_mailbox(shared_name name) {
   auto& system = parts_->system;
   caf::actor_config config;
-  auto made = caf::make_actor<cell, caf::strong_actor_ptr>(system.next_actor_id(), system.node(),
-                                                           &system, config, std::move(name));
+  auto made = caf::make_actor<cell, caf::strong_actor_ptr>(
+      system.next_actor_id(), system.node(), &system, config, std::move(name), parts_->schedule);
   return address(made.release());
 }
 
-void mailbox_system::launch(const address& where, std::unique_ptr<actor> first,
-                            body_factory next) {
+void mailbox_system::launch(const address& where, std::unique_ptr<actor> first, body_factory next) {
   cell_of(where)->begin(std::move(first), std::move(next));
+}
+
+void mailbox_system::kill(const address& where) {
+  cell_of(where)->kill();
 }
 
 void mailbox_system::discard(const address& where, std::unique_ptr<actor> owner) {

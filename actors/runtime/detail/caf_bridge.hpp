@@ -13,10 +13,13 @@ struct scheduler_options {
   std::size_t workers = 2;
 };
 
-/// One CAF actor system: its scheduler runs the turns of the actors that are attached to it.
+class simulated_scheduler;
+
+/// One CAF actor system: its scheduler runs the turns of the actors that are attached to it, or a
+/// simulated one does, on the thread that steps it.
 class mailbox_system {
 public:
-  explicit mailbox_system(scheduler_options options);
+  explicit mailbox_system(scheduler_options options, simulated_scheduler* schedule = nullptr);
   mailbox_system(const mailbox_system&) = delete;
   mailbox_system& operator=(const mailbox_system&) = delete;
   /// @pre every attached actor has ended
@@ -29,6 +32,9 @@ public:
   void launch(const address& where, std::unique_ptr<actor> first, body_factory next);
   /// Ends a mailbox that was never launched, with its actor, on this thread.
   void discard(const address& where, std::unique_ptr<actor> owner);
+  /// Ends a mailbox at once, with an actor that may be in the middle of anything.
+  /// @pre simulated; no turn is under way
+  void kill(const address& where);
 
 private:
   struct parts;

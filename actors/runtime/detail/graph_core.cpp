@@ -65,6 +65,19 @@ bool graph_core::wait_ended(const std::string& actor, std::chrono::nanoseconds l
   });
 }
 
+std::optional<result<void>> graph_core::outcome() const {
+  const std::lock_guard guard(mutex_);
+  if (failure_) return failure(*failure_);
+  if (finished_) return result<void>();
+  return std::nullopt;
+}
+
+bool graph_core::running(const std::string& actor) const {
+  const std::lock_guard guard(mutex_);
+  const auto place = running_.find(actor);
+  return place != running_.end() && place->second;
+}
+
 std::optional<error> graph_core::first_failure() const {
   const std::lock_guard guard(mutex_);
   return failure_;

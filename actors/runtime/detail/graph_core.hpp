@@ -35,6 +35,9 @@ public:
   [[nodiscard]] result<void> wait_finished(std::optional<std::chrono::nanoseconds> limit);
   /// Waits until this actor has ended; false when the time is over.
   [[nodiscard]] bool wait_ended(const std::string& actor, std::chrono::nanoseconds limit);
+  /// The end of the run, once there is one.
+  [[nodiscard]] std::optional<result<void>> outcome() const;
+  [[nodiscard]] bool running(const std::string& actor) const;
   [[nodiscard]] std::optional<error> first_failure() const;
 
 private:

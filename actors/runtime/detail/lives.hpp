@@ -41,9 +41,11 @@ public:
   /// Destroys the body, whatever it is at, and whatever could make another.
   void end() noexcept;
 
+  /// From `begin` to `end`.
+  [[nodiscard]] bool begun() const noexcept { return ctx_.has_value(); }
   /// Null between two lives.
   [[nodiscard]] actor* body() const noexcept { return body_.get(); }
-  /// @pre begun, and not at its end
+  /// @pre begun
   [[nodiscard]] const std::shared_ptr<graph_core>& graph() const noexcept { return ctx_->graph(); }
 
 private:

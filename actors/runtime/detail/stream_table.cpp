@@ -126,8 +126,8 @@ void item_waiter::expired() noexcept {
 
 result<payload_ptr> item_waiter::take_item() {
   if (late_ && !inbox_.ready())
-    return failure(errc::timed_out, "no item of the stream from " + inbox_.producer_name() + " within " +
-                                        to_string(limit_));
+    return failure(errc::timed_out, "no item of the stream from " + inbox_.producer_name() +
+                                        " within " + to_string(limit_));
   return inbox_.take();
 }
 
@@ -167,7 +167,8 @@ void credit_awaiter::wait(promise_base& writer, std::source_location where) noex
 }
 
 stream_source::stream_source(stream_table& table, address consumer, std::uint64_t stream)
-    : table_(table), consumer_(std::move(consumer)), stream_(stream), id_(table.queue_.next_number()) {
+    : table_(table), consumer_(std::move(consumer)), stream_(stream),
+      id_(table.queue_.next_number()) {
   table_.sources_.emplace(id_, this);
   if (consumer_)
     post(consumer_, table_.self(), addressed(parcel_kind::stream_open));

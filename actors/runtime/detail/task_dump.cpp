@@ -167,8 +167,7 @@ std::string run_queue::dump_tasks() const {
   const std::size_t shown = std::min(lines.size(), limits::dumped_tasks_max);
   for (std::size_t i = 0; i < shown; ++i)
     text += lines[i] + "\n";
-  if (shown < lines.size())
-    text += "  and " + std::to_string(lines.size() - shown) + " more\n";
+  if (shown < lines.size()) text += "  and " + std::to_string(lines.size() - shown) + " more\n";
   return text;
 }
 
