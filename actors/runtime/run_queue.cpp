@@ -32,12 +32,15 @@ namespace detail {
 promise_base::~promise_base() {
   ensure(queue_ == nullptr || queue_->running_ != this,
          "a coroutine does not destroy itself or the scope that owns it");
+  // A lease on the heap may outlive the coroutine that put it there; its next holder is unknown.
+  if (queue_ != nullptr && !queue_->held_.empty()) queue_->forget_holder(*this);
 }
 
 void promise_base::start(run_queue& queue, promise_base* parent,
                          child_observer* observer) noexcept {
   queue_ = &queue;
   parent_ = parent;
+  caller_ = &parent_;
   observer_ = observer;
   queue.live_.push_back(*this);
 }
@@ -68,7 +71,7 @@ run_queue::~run_queue() {
 
 std::size_t run_queue::drain(std::size_t limit) {
   std::size_t resumed = 0;
-  while (resumed < limit) {
+  while (resumed < limit && !halted_) {
     detail::promise_base* next = ready_.pop_front();
     if (next == nullptr) break;
     running_ = next;
@@ -80,6 +83,32 @@ std::size_t run_queue::drain(std::size_t limit) {
   }
   if (resumed > 0) running_at_.store(std::source_location(), std::memory_order_relaxed);
   return resumed;
+}
+
+void run_queue::hold(detail::held_right& right, const char* what,
+                     std::source_location since) noexcept {
+  right.holder_ = running_;
+  right.what_ = what;
+  right.since_ = since;
+  held_.push_back(right);
+}
+
+void run_queue::forget_holder(const detail::promise_base& gone) noexcept {
+  held_.each([&gone](detail::held_right& right) {
+    if (right.holder_ == &gone) right.holder_ = nullptr;
+  });
+}
+
+void run_queue::check_held(const char* wait, std::source_location where) const {
+  for (const detail::promise_base* at = running_; at != nullptr; at = at->caller()) {
+    held_.each([&](const detail::held_right& right) {
+      if (right.holder_ != at) return;
+      const std::string text = host_->host_name() + " waits for " + wait + " while it holds " +
+                               right.what_ + " (" + detail::short_place(right.since_) +
+                               "): no barrier could pass before; release the lease first";
+      detail::ensure_failed(text.c_str(), where);
+    });
+  }
 }
 
 } // namespace weir

@@ -1,11 +1,7 @@
 /// One life of a run: a graph of actors, composed from a job and the states that a restore gave.
 #pragma once
 
-#include "actors/audit/event_log.hpp"
-#include "actors/checkpoint/bundle_store.hpp"
-#include "actors/checkpoint/restore.hpp"
-#include "actors/graph.hpp"
-#include "actors/run_counters.hpp"
+#include "actors/main_job.hpp"
 #include "examples/weir/job.hpp"
 #include "examples/weir/run_output.hpp"
 
@@ -23,9 +19,9 @@ struct life_parts {
   std::shared_ptr<run_output> output;
 };
 
-/// The policy of a bundle: every file of it, decoded. Errors: corrupt, naming the file; conflict
-/// when the model has another shape than the job's.
-[[nodiscard]] result<policy_ptr> restored_policy(const job& work, const restored_states& states);
+/// The configured job with its real model, as a graph of actors wants it. `work` outlives it. Its
+/// `read_policy` errors: corrupt, naming the file; conflict when a bundle's model has another shape.
+[[nodiscard]] main_job main_job_of(const job& work, const std::shared_ptr<run_output>& output);
 
 /// How a life ended.
 enum class life_end : std::uint8_t {

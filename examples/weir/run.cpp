@@ -73,22 +73,6 @@ result<std::vector<config_change>> changes_since(dataplane::disk& storage, const
   return changes;
 }
 
-/// Restore step 1, as far as only the job knows it.
-result<void> check_states(const job& work, const restored_states& states) {
-  dataloader_options options;
-  options.shuffle = work.config.data.shuffle;
-  options.shuffle_seed = work.config.grpo.seed;
-  options.max_num_epochs = work.config.grpo.max_num_epochs;
-  dataloader_state loader(*work.records, options);
-  if (auto loaded = loader.load(states.cursor); !loaded) return loaded;
-  for (const ledger_record& record : in_dispatch_order(states.sampler.ledger)) {
-    if (auto found = loader.fetch(record.sample, record.hash); !found)
-      return failure(std::move(found.error()));
-  }
-  if (auto read = restored_policy(work, states); !read) return failure(std::move(read.error()));
-  return {};
-}
-
 void print_restore(run_output& output, const begun_life& begun, double took_s) {
   for (const std::string& notice : begun.notices)
     output.say("notice: " + notice);
@@ -183,9 +167,10 @@ result<begun_life> running::begin() {
   request.policy = work_->policy;
   request.groups_per_step = work_->config.grpo.num_prompts_per_step;
   const std::string new_run = "run-" + env_.clock().wall_text();
-  auto begun =
-      begin_life(storage_, *directory_, request, new_run,
-                 [this](const restored_states& states) { return check_states(*work_, states); });
+  const main_job checked = main_job_of(*work_, output_);
+  auto begun = begin_life(
+      storage_, *directory_, request, new_run,
+      [&checked](const restored_states& states) { return check_states(checked, states); });
   if (!begun) return begun;
   if (auto fine = hit_failpoint("restore.loaded"); !fine) return failure(std::move(fine.error()));
   const std::string resolved = to_yaml(work_->config);

@@ -233,7 +233,7 @@ TEST_SUITE("runtime/supervision") {
     const std::string& text = ended.error().text;
     CHECK(text.find("basic_string::at") == 0);
     const auto thrown = text.find("; thrown in fragile::deeper (supervision_test.cpp:");
-    const auto awaited = text.find(", awaited by fragile::on_stop (supervision_test.cpp:");
+    const auto awaited = text.find(", called by fragile::on_stop (supervision_test.cpp:");
     CHECK(thrown != std::string::npos);
     CHECK(awaited != std::string::npos);
     CHECK(thrown < awaited);

@@ -2,6 +2,7 @@
 #include "actors/runtime/simulation.hpp"
 #include "tests/runtime/actors_under_test.hpp"
 #include "tests/runtime/queue_under_test.hpp"
+#include "tests/support/death.hpp"
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>
@@ -64,27 +65,13 @@ void contains(const std::string& text, const std::string& part) {
   CHECK(text.find(part) != std::string::npos);
 }
 
-/// What a graph with a waiter leaves on the standard error stream when the invariant breaks; runs
-/// in a process of its own and ends it.
-[[noreturn]] void break_an_invariant(int to) {
-  ::dup2(to, STDERR_FILENO);
-  std::signal(SIGABRT, SIG_DFL);
+void break_an_invariant() {
   simulation around({});
   graph system(around.env());
   const auto asked = system.add<keeper>("keeper");
   const auto waits = system.add<waiter>("waiter", asked);
   if (system.start()) waits.tell(pack(StopGroupT()));
   std::ignore = system.wait_blocking(1min);
-  ::_exit(0);
-}
-
-std::string read_all(int from) {
-  std::string text;
-  std::array<char, 4096> bytes{};
-  for (auto count = ::read(from, bytes.data(), bytes.size()); count > 0;
-       count = ::read(from, bytes.data(), bytes.size()))
-    text.append(bytes.data(), static_cast<std::size_t>(count));
-  return text;
 }
 
 } // namespace
@@ -147,17 +134,7 @@ TEST_SUITE("runtime/task_dump") {
   }
 
   TEST_CASE("a broken invariant prints the tree of the actor on whose turn it broke") {
-    std::array<int, 2> pipe{};
-    REQUIRE(::pipe(pipe.data()) == 0);
-    const pid_t child = ::fork();
-    if (child == 0) break_an_invariant(pipe[1]);
-    ::close(pipe[1]);
-    const std::string text = read_all(pipe[0]);
-    ::close(pipe[0]);
-    int status = 0;
-    REQUIRE(::waitpid(child, &status, 0) == child);
-    CHECK(WIFSIGNALED(status));
-    CHECK(WTERMSIG(status) == SIGABRT);
+    const std::string text = death_of(&break_an_invariant);
     contains(text, "weir: broken invariant: nobody stops a waiter\n");
     contains(text, "the coroutines of waiter\n");
     contains(text, "  waiter::on_stop (task_dump_test.cpp:");

@@ -60,7 +60,8 @@ public:
 
   result<void> write_at(std::uint64_t offset, std::span<const std::byte> bytes) override {
     auto begun = owner_->begin_call(path_, true);
-    if (!begun) bytes = bytes.first(bytes.size() / 2); // A full disk takes a part first.
+    if (!begun) bytes = bytes.first(bytes.size() / 2); // A full disk takes a part first, and
+    if (!owner_->takes_part()) return begun;           // so does one whose process dies.
     if (!bytes.empty()) {
       auto& node = owner_->nodes_.at(inode_);
       apply(node.content, offset, bytes);
@@ -84,7 +85,7 @@ public:
 
   result<void> sync() override {
     auto begun = owner_->begin_call(path_, true);
-    if (owner_->ignored_sync_ && owner_->ignored_sync_(path_)) return begun;
+    if (owner_->dead() || (owner_->ignored_sync_ && owner_->ignored_sync_(path_))) return begun;
     using standing = crash_disk::standing;
     auto& node = owner_->nodes_.at(inode_);
     for (auto& change : node.content_changes)
@@ -189,6 +190,7 @@ result<void> crash_disk::add_name(const std::string& path, inode_number target) 
 
 result<void> crash_disk::begin_call(const std::string& path, bool needs_space) {
   const std::uint64_t call = calls_++;
+  if (dead()) return refuse(errc::io_failed, path, "the process died");
   const bool strikes =
       call == fault_.first_call || (fault_.persistent && needs_space && call > fault_.first_call);
   if (!strikes) return {};
@@ -226,7 +228,7 @@ result<void> crash_disk::sync_directory(const std::string& path) {
   auto begun = begin_call(path, true);
   const auto found = find(path);
   if (!found) return failure(found.error());
-  if (ignored_sync_ && ignored_sync_(path)) return begun;
+  if (dead() || (ignored_sync_ && ignored_sync_(path))) return begun;
   node& synced = nodes_.at(*found);
   for (name_change& change : synced.name_changes)
     if (change.state == standing::pending)
@@ -333,45 +335,50 @@ result<std::unique_ptr<dataplane::file_lock>> crash_disk::lock(const std::string
 
 // ---------------------------------------------------------------------------- power loss
 
+std::vector<std::byte> crash_disk::content_after(const node& from, file_loss loss) {
+  const auto& changes = from.content_changes;
+  auto content = from.base_content;
+  for (std::size_t at = 0; at < changes.size(); ++at) {
+    const bool overtook = at > loss.arrived && loss.tail == torn_tail::later_writes;
+    if (at < loss.arrived || overtook || changes[at].state == standing::durable)
+      apply(content, changes[at].offset, changes[at].bytes);
+  }
+  if (loss.arrived >= changes.size()) return content;
+  const content_change& torn = changes[loss.arrived];
+  if (torn.state == standing::durable) return content;
+  const std::size_t length = std::max<std::size_t>(content.size(), torn.offset + torn.bytes.size());
+  const std::size_t part = torn.bytes.size() > sector_bytes ? sector_bytes : torn.bytes.size() / 2;
+  if (loss.tail == torn_tail::part || loss.tail == torn_tail::part_and_zeros)
+    apply(content, torn.offset, std::span(torn.bytes).first(part));
+  if (loss.tail == torn_tail::zeros || loss.tail == torn_tail::part_and_zeros)
+    content.resize(length);
+  return content;
+}
+
 /// The first possibility is that nothing volatile arrived, the last that everything did.
 std::vector<std::vector<std::byte>> crash_disk::possible_contents(const node& from) {
   std::vector<std::vector<std::byte>> contents;
-  const auto remember = [&](std::vector<std::byte> content) {
+  const auto remember = [&](file_loss loss) {
+    auto content = content_after(from, loss);
     if (std::ranges::find(contents, content) == contents.end())
       contents.push_back(std::move(content));
   };
-  const auto& changes = from.content_changes;
-  const auto with = [&](auto arrived) {
-    auto content = from.base_content;
-    for (std::size_t at = 0; at < changes.size(); ++at)
-      if (arrived(at) || changes[at].state == standing::durable)
-        apply(content, changes[at].offset, changes[at].bytes);
-    return content;
-  };
-  // How many of the volatile writes arrived; the one after them, perhaps, in part.
-  for (std::size_t count = 0; count < changes.size(); ++count) {
-    const auto content = with([&](std::size_t at) { return at < count; });
-    remember(content);
-    const auto& torn = changes[count];
-    if (torn.state == standing::durable) continue;
-    const std::size_t length =
-        std::max<std::size_t>(content.size(), torn.offset + torn.bytes.size());
-    const std::size_t half =
-        torn.bytes.size() > sector_bytes ? sector_bytes : torn.bytes.size() / 2;
-    auto prefix = content;
-    apply(prefix, torn.offset, std::span(torn.bytes).first(half));
-    remember(prefix);
-    prefix.resize(length);
-    remember(std::move(prefix));
-    auto zeros = content;
-    zeros.resize(length);
-    remember(std::move(zeros));
-  }
-  // Later writes may overtake one.
-  for (std::size_t missing = 0; missing < changes.size(); ++missing)
-    remember(with([&](std::size_t at) { return at != missing; }));
-  remember(with([](std::size_t) { return true; }));
+  for (std::size_t count = 0; count < from.content_changes.size(); ++count)
+    for (const auto tail : {torn_tail::nothing, torn_tail::part, torn_tail::part_and_zeros,
+                            torn_tail::zeros, torn_tail::later_writes})
+      remember({count, tail});
+  remember({from.content_changes.size(), torn_tail::nothing});
   return contents;
+}
+
+std::map<std::string, crash_disk::inode_number>
+crash_disk::names_after(const node& from, const std::function<bool(std::size_t change)>& arrived) {
+  auto names = from.base_names;
+  for (std::size_t at = 0; at < from.name_changes.size(); ++at) {
+    const name_change& change = from.name_changes[at];
+    if (change.state == standing::durable || arrived(at)) apply_edits(names, change.edits);
+  }
+  return names;
 }
 
 std::uint64_t crash_disk::possibilities(const node& from) {
@@ -383,26 +390,26 @@ std::uint64_t crash_disk::possibilities(const node& from) {
   return std::uint64_t{1} << open;
 }
 
+crash_disk::node crash_disk::settled(const node& from, std::vector<std::byte> content,
+                                     std::map<std::string, inode_number> names) {
+  node after;
+  after.kind = from.kind;
+  after.destination = from.destination;
+  after.content = content;
+  after.base_content = std::move(content);
+  after.names = names;
+  after.base_names = std::move(names);
+  return after;
+}
+
 crash_disk::node crash_disk::chosen(const node& from, std::uint64_t choice) {
-  node settled;
-  settled.kind = from.kind;
-  settled.destination = from.destination;
-  if (from.kind == entry_kind::file) {
-    settled.base_content = possible_contents(from).at(choice);
-    settled.content = settled.base_content;
-    return settled;
-  }
-  settled.base_names = from.base_names;
-  for (const name_change& change : from.name_changes) {
-    if (change.state != standing::durable) {
-      const bool arrived = (choice & 1U) != 0;
-      choice >>= 1;
-      if (!arrived) continue;
-    }
-    apply_edits(settled.base_names, change.edits);
-  }
-  settled.names = settled.base_names;
-  return settled;
+  if (from.kind == entry_kind::file) return settled(from, possible_contents(from).at(choice), {});
+  const auto next_bit = [&choice](std::size_t) {
+    const bool arrived = (choice & 1U) != 0;
+    choice >>= 1;
+    return arrived;
+  };
+  return settled(from, {}, names_after(from, next_bit));
 }
 
 std::set<crash_disk::inode_number> crash_disk::reachable() const {
@@ -448,6 +455,38 @@ crash_disk::for_each_crash_state(std::uint64_t states_max, std::uint64_t seed,
     visit(state);
   }
   return states;
+}
+
+void crash_disk::lose_process() {
+  dies_at_ = std::numeric_limits<std::uint64_t>::max();
+  ensure(locked_.empty(), "the lock of a dead process is gone");
+  forget_unreachable();
+}
+
+void crash_disk::lose_power(std::uint64_t seed) {
+  lose_process();
+  // Half of the times everything is decided for each change alone, else nothing or all is lost.
+  const std::uint64_t mood = next_number(seed) % 4;
+  for (auto& [inode, lost] : nodes_) {
+    if (lost.kind == entry_kind::file) {
+      const std::size_t writes = lost.content_changes.size();
+      file_loss loss;
+      loss.arrived = mood == 0 ? 0 : mood == 1 ? writes : next_number(seed) % (writes + 1);
+      if (mood > 1) loss.tail = static_cast<torn_tail>(next_number(seed) % 5);
+      lost = settled(lost, content_after(lost, loss), {});
+    } else {
+      const auto arrived = [&](std::size_t) {
+        return mood == 1 || (mood > 1 && next_number(seed) % 2 == 0);
+      };
+      lost = settled(lost, {}, names_after(lost, arrived));
+    }
+  }
+  forget_unreachable();
+}
+
+void crash_disk::forget_unreachable() {
+  const std::set<inode_number> kept = reachable();
+  std::erase_if(nodes_, [&kept](const auto& entry) { return !kept.contains(entry.first); });
 }
 
 void crash_disk::describe(inode_number at, std::string& text) const {

@@ -7,6 +7,8 @@
 ///     one; and the file may have its later length with zeros in place of bytes;
 ///   - syncing a file says nothing about its name, and syncing a directory nothing about its files.
 /// That is more than any one file system does (ext4, XFS and Btrfs each allow a part of it).
+/// Loss of the process keeps all that a call returned success for: the page cache survives, and
+/// stays as volatile as it was.
 ///
 /// After a sync that failed, what it should have synced may be there or not for ever: a later sync
 /// makes only later changes durable (Linux drops the dirty mark together with the error).
@@ -69,7 +71,19 @@ public:
   /// Hard links are `unsupported`, as on a file system without them.
   void refuse_links() { links_refused_ = true; }
 
-  // ------------------------------------------------------------------ power loss
+  // ------------------------------------------------------------------ crashes
+  /// The process dies within that call: a write leaves a part, every other call nothing; it and
+  /// all later ones fail, and change nothing any more.
+  void die_at(std::uint64_t call) { dies_at_ = call; }
+  /// The same, between two calls.
+  void die() { dies_at_ = calls_++; }
+  [[nodiscard]] bool dead() const { return calls_ > dies_at_; }
+  /// The next process finds this disk. @pre nobody holds a file or a lock of the former one
+  void lose_process();
+  /// The same after power loss: one of the states that it may leave, chosen by `seed`.
+  void lose_power(std::uint64_t seed);
+
+  // ------------------------------------------------------------------ states of power loss
   /// Called after each call that changed anything or synced.
   void after_change(std::function<void()> observer) { observer_ = std::move(observer); }
   /// Visits the states that power loss now may leave, each as a fresh disk without any fault; all
@@ -116,12 +130,27 @@ private:
   [[nodiscard]] inode_number make_node(dataplane::entry_kind kind);
   void change_names(inode_number directory, name_change change);
   [[nodiscard]] result<void> begin_call(const std::string& path, bool needs_space);
+  [[nodiscard]] bool takes_part() const { return !dead() || calls_ == dies_at_ + 1; }
   void notify() const;
+
+  /// What power loss did to a file: the first `arrived` volatile writes are there, and of the next
+  /// one what `tail` says.
+  enum class torn_tail : std::uint8_t { nothing, part, part_and_zeros, zeros, later_writes };
+  struct file_loss {
+    std::size_t arrived = 0;
+    torn_tail tail = torn_tail::nothing;
+  };
+  static std::vector<std::byte> content_after(const node& from, file_loss loss);
+  static std::vector<std::vector<std::byte>> possible_contents(const node& from);
+  static std::map<std::string, inode_number>
+  names_after(const node& from, const std::function<bool(std::size_t change)>& arrived);
 
   /// Replaces what a node of a crash state has by its choice-th possibility; returns their number.
   static std::uint64_t possibilities(const node& from);
   static node chosen(const node& from, std::uint64_t choice);
-  static std::vector<std::vector<std::byte>> possible_contents(const node& from);
+  static node settled(const node& from, std::vector<std::byte> content,
+                      std::map<std::string, inode_number> names);
+  void forget_unreachable();
   [[nodiscard]] std::set<inode_number> reachable() const;
   void describe(inode_number at, std::string& text) const;
 
@@ -130,6 +159,7 @@ private:
   std::set<inode_number> locked_;
   std::uint64_t calls_ = 0;
   planned_fault fault_;
+  std::uint64_t dies_at_ = std::numeric_limits<std::uint64_t>::max();
   bool links_refused_ = false;
   std::function<bool(const std::string&)> ignored_sync_;
   std::function<void()> observer_;

@@ -41,7 +41,7 @@ void lives::begin(std::unique_ptr<actor> first, body_factory next) {
 void lives::receive(const address& from, parcel& came) {
   switch (came.kind) {
   case parcel_kind::stop:
-    stopped_ = true;
+    stopped_ = stopped_ || came.reason == nullptr; // Otherwise it is a failure.
     break;
   case parcel_kind::leave:
     if (body_ != nullptr)
@@ -66,8 +66,15 @@ void lives::receive(const address& from, parcel& came) {
     refuse_unread(from, came, vacant());
 }
 
-void lives::end() noexcept {
+void lives::destroy_body() noexcept {
+  // Children first: members of the actor's own class are gone before its base class would cancel.
+  if (body_ != nullptr) actor_access::root(*body_).cancel();
   body_.reset();
+  queue_.set_host(nullptr);
+}
+
+void lives::end() noexcept {
+  destroy_body();
   next_ = nullptr; // It knows the group, and the group knows this mailbox.
   ctx_.reset();
 }
@@ -89,8 +96,7 @@ void lives::vacate() {
   const auto reason = actor_access::ends_for(*body_);
   const bool failed = actor_access::failed(*body_);
   ended_for_ = reason ? reason->text : std::string();
-  body_.reset();
-  queue_.set_host(nullptr);
+  destroy_body();
   report(failed ? reason : std::nullopt);
   if (begin_asked_) begin_next();
 }

@@ -51,6 +51,7 @@ public:
 private:
   [[nodiscard]] bool settle();
   void vacate();
+  void destroy_body() noexcept;
   void begin_next();
   void report(std::optional<error> failed) const;
   [[nodiscard]] error vacant() const;

@@ -25,7 +25,7 @@ enum class parcel_kind : std::uint8_t {
   refusal,       ///< A reply that is an error.
   call,          ///< `posted_call::run`.
   wake,          ///< A deadline may be due.
-  stop,          ///< End in an orderly way.
+  stop,          ///< End in an orderly way; with a reason: as a failure of the actor.
   leave,         ///< Supervisor: end this life, for a reason; a new one may follow.
   begin,         ///< Supervisor: begin a new life.
   stream_open,   ///< Producer -> consumer: here I am, give me credit.
@@ -39,7 +39,7 @@ enum class parcel_kind : std::uint8_t {
 struct parcel {
   parcel_kind kind = parcel_kind::frame;
   weir::frame value = {};
-  std::shared_ptr<const error> reason = {}; ///< Of a refusal, a leave, the end of a stream.
+  std::shared_ptr<const error> reason = {}; ///< Of a refusal, a stop, a leave, a stream's end.
   std::shared_ptr<posted_call> posted = {}; ///< Of a call.
   std::uint64_t stream = 0;                 ///< The consumer's number for a stream.
   std::uint64_t source = 0;                 ///< The producer's number for it.

@@ -29,7 +29,7 @@ public:
   item_waiter& operator=(const item_waiter&) = delete;
   ~item_waiter() override;
 
-  [[nodiscard]] bool await_ready() const noexcept;
+  [[nodiscard]] bool await_ready() noexcept;
   template <class Promise>
   void await_suspend(std::coroutine_handle<Promise> reader,
                      std::source_location where = std::source_location::current()) {
@@ -75,6 +75,8 @@ private:
   void receive(const address& from, parcel& came);
   [[nodiscard]] std::optional<std::chrono::nanoseconds> read_since() const noexcept;
   void give_credit(std::uint64_t items);
+  /// A stream has one producer: another one is told that nobody listens to it.
+  void refuse(const address& second, std::uint64_t source);
   [[nodiscard]] bool ready() const noexcept { return !items_.empty() || ended_; }
   [[nodiscard]] result<payload_ptr> take();
 

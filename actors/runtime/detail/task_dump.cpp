@@ -68,23 +68,16 @@ std::string age_text(std::chrono::nanoseconds age) {
   return std::to_string(age.count() / 1'000'000) + " ms";
 }
 
-namespace {
-
-/// Where a coroutine stands: at its last wait, or where it was made.
-std::string name_and_place(const promise_base& task) {
+std::string frame_text(const promise_base& task) {
   const bool has_waited = task.waits_at().line() != 0;
   return short_function(task.made_at().function_name()) + " (" +
          short_place(has_waited ? task.waits_at() : task.made_at()) + ")";
 }
 
-} // namespace
-
 std::string stack_text(const promise_base& innermost) {
-  std::string text = name_and_place(innermost);
-  const promise_base* task = &innermost;
-  for (int depth = 0; depth < 64 && !task->spawned() && task->parent() != nullptr; ++depth) {
-    task = task->parent();
-    if (!task->spawned()) text += ", awaited by " + name_and_place(*task);
+  std::string text = frame_text(innermost);
+  for (const auto* at = innermost.caller(); at != nullptr; at = at->caller()) {
+    if (!at->spawned()) text += ", called by " + frame_text(*at);
   }
   return text;
 }
@@ -131,7 +124,7 @@ void append_tree(std::vector<std::string>& lines, const children_by_parent& chil
     const auto below = children.find(task);
     const bool hidden = task->spawned() && below != children.end();
     if (!hidden)
-      lines.push_back(std::string(2 * depth, ' ') + detail::name_and_place(*task) +
+      lines.push_back(std::string(2 * depth, ' ') + detail::frame_text(*task) +
                       queue.state_of(*task));
     if (below == children.end()) continue;
     for (auto child = below->second.rbegin(); child != below->second.rend(); ++child)

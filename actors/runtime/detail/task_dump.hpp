@@ -20,8 +20,11 @@ class promise_base;
 /// "2.5 s", "250 ms".
 [[nodiscard]] std::string age_text(std::chrono::nanoseconds age);
 
-/// The coroutine and those that await it, innermost first, up to the one that was spawned:
-/// "reader::parse (reader.cpp:12), awaited by reader::on_probe (reader.cpp:30)".
+/// Where a coroutine stands, at its last wait, or where it was made: "keeper::on_start
+/// (keeper.cpp:48)".
+[[nodiscard]] std::string frame_text(const promise_base& task);
+/// The coroutine and those that cannot go on before its end, innermost first: "reader::parse
+/// (reader.cpp:12), called by reader::on_probe (reader.cpp:30)".
 [[nodiscard]] std::string stack_text(const promise_base& innermost);
 /// What a library threw, in words.
 [[nodiscard]] std::string exception_text(const std::exception_ptr& thrown);

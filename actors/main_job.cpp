@@ -1,0 +1,161 @@
+#include "actors/main_job.hpp"
+
+#include "actors/dataloader/dataloader.hpp"
+#include "actors/replay/replay.hpp"
+#include "actors/sampler/sampler.hpp"
+#include "dataplane/append_log.hpp"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace weir {
+
+namespace {
+
+/// The states of all owners, fresh or restored.
+struct owner_states {
+  dataloader_state loader;
+  sampler_state sampler;
+  replay_contents replay;
+  trainer_image trainer;
+  std::vector<group_event> restamped = {}; ///< In the sampler's ledger.
+};
+
+result<owner_states> build_states(const main_job& job, const begun_life& begun) {
+  owner_states built{
+      dataloader_state(*job.records, job.loader),
+      sampler_state(job.policy, job.rollout.limits.groups_per_step, job.rollout.failures),
+      replay_contents{replay_state(job.policy, job.replay),
+                      std::make_shared<dataplane::store>(job.rows)},
+      trainer_image{0, weight_version(0), job.first_policy}};
+  if (!begun.states) return built;
+  const restored_states& states = *begun.states;
+  if (auto loaded = built.loader.load(states.cursor); !loaded)
+    return failure(std::move(loaded.error()));
+  if (auto loaded = built.sampler.load(states.sampler); !loaded)
+    return failure(std::move(loaded.error()));
+  if (auto loaded = built.replay.index.load(states.replay); !loaded)
+    return failure(std::move(loaded.error()));
+  built.replay.rows->restore(states.rows);
+  built.replay.restamped = states.changes.replay_events;
+  built.restamped = states.changes.ledger_events;
+  auto policy = job.read_policy(states);
+  if (!policy) return failure(std::move(policy.error()));
+  const std::uint64_t step = states.bundle.content.step;
+  built.trainer = {step, weight_version(step), std::move(*policy)};
+  return built;
+}
+
+/// First lines of a life in the audit log.
+void announce(event_stream& program, const begun_life& begun) {
+  program.append(incarnation_started_event{begun.run_id});
+  if (begun.states)
+    program.append(restored_event{dataplane::to_string(begun.states->bundle.name),
+                                  begun.states->bundle.content.epoch});
+}
+
+std::shared_ptr<bundle_store> make_store(const main_job& job, world& env, const begun_life& begun,
+                                         std::shared_ptr<dataplane::run_directory> directory) {
+  bundle_store_options options = job.bundles;
+  options.run_id = begun.run_id;
+  options.life = begun.life;
+  return std::make_shared<bundle_store>(
+      env.storage(), std::move(directory), std::move(options), begun.known,
+      begun.states ? std::optional(begun.states->bundle) : std::nullopt);
+}
+
+/// The actors without durable state.
+struct workers {
+  std::vector<handle<generator_protocol>> generators;
+  std::vector<handle<environment_protocol>> environments;
+};
+
+result<workers> add_workers(const main_job& job, graph& actors,
+                            const std::shared_ptr<run_counters>& counters) {
+  workers added;
+  for (std::uint64_t i = 0; i < job.environments; ++i) {
+    auto how = job.parts.environment();
+    if (!how) return failure(std::move(how.error()));
+    added.environments.push_back(
+        actors.add<environment>("environment-" + std::to_string(i), std::move(*how)));
+  }
+  for (std::uint64_t i = 0; i < job.generators; ++i) {
+    auto made = job.parts.generator(actors, "generator-" + std::to_string(i), counters);
+    if (!made) return failure(std::move(made.error()));
+    added.generators.push_back(*made);
+  }
+  return added;
+}
+
+/// Who is given whose handle. Checkpoint finds origins and owners by name.
+result<void> add_actors(const main_job& job, const begun_life& begun, owner_states states,
+                        composed_life& life, std::shared_ptr<bundle_store> store) {
+  graph& actors = *life.actors;
+  const auto counters = std::make_shared<run_counters>();
+  handle<observer_protocol> watcher;
+  if (job.parts.observer) watcher = job.parts.observer(actors, counters);
+  const auto loader = actors.add<dataloader>("dataloader", std::move(states.loader), *life.log);
+  const auto ledger =
+      actors.add<sampler>("sampler", std::move(states.sampler), *life.log, states.restamped);
+  const auto buffer = actors.add<replay>("replay", std::move(states.replay), states.trainer.version,
+                                         *life.log, counters);
+  auto hands = add_workers(job, actors, counters);
+  if (!hands) return failure(std::move(hands.error()));
+  checkpoint_options saving = job.checkpoint;
+  saving.restored = begun.states.has_value();
+  const checkpoint_services services{std::move(store), life.log, counters, job.record_checkpoint};
+  const checkpoint_peers barrier{
+      {"rollout", "trainer", "replay"}, {"dataloader", "sampler", "replay", "trainer"}, watcher};
+  life.checkpoint = actors.add<checkpoint>("checkpoint", saving, barrier, services);
+  auto device = job.parts.trainer_device();
+  if (!device) return failure(std::move(device.error()));
+  actors.add<trainer>("trainer", job.trainer,
+                      trainer_peers{ledger, buffer, life.checkpoint, hands->generators,
+                                    hands->environments, watcher},
+                      trainer_engine{job.learning, std::move(*device)},
+                      trainer_state(states.trainer), begun.states.has_value(), *life.log);
+  actors.add<rollout>("rollout", job.rollout,
+                      rollout_peers{loader, ledger, buffer, hands->generators, hands->environments},
+                      job.codec, *life.log, counters);
+  return {};
+}
+
+} // namespace
+
+result<void> check_states(const main_job& job, const restored_states& states) {
+  dataloader_state loader(*job.records, job.loader);
+  if (auto loaded = loader.load(states.cursor); !loaded) return loaded;
+  for (const ledger_record& record : in_dispatch_order(states.sampler.ledger)) {
+    if (auto found = loader.fetch(record.sample, record.hash); !found)
+      return failure(std::move(found.error()));
+  }
+  if (auto read = job.read_policy(states); !read) return failure(std::move(read.error()));
+  return {};
+}
+
+result<composed_life> compose_life(const main_job& job, world& env, const begun_life& begun,
+                                   std::shared_ptr<dataplane::run_directory> directory) {
+  auto states = build_states(job, begun);
+  if (!states) return failure(std::move(states.error()));
+  auto file = dataplane::append_log::open(env.storage(), directory->events_path(begun.life));
+  if (!file) return failure(std::move(file.error()));
+  auto log = std::make_shared<event_log>(begun.life, std::move(*file));
+  composed_life life{log,
+                     event_stream(*log, "program"),
+                     states->replay.rows,
+                     std::make_unique<graph>(env, graph_options{.life = begun.life}),
+                     {}};
+  announce(life.program, begun);
+  auto store = make_store(job, env, begun, std::move(directory));
+  if (auto added = add_actors(job, begun, std::move(*states), life, std::move(store)); !added)
+    return failure(std::move(added.error()));
+  return life;
+}
+
+result<void> end_life(composed_life& life, finish_reason reason) {
+  life.program.append(run_finished_event{reason});
+  return life.log->sync();
+}
+
+} // namespace weir
