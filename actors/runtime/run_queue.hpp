@@ -33,6 +33,7 @@ namespace detail {
 
 struct ready_tag;
 struct live_tag;
+struct departure_tag;
 struct held_tag;
 class promise_base;
 class ask_table;
@@ -54,6 +55,16 @@ public:
 
 protected:
   ~described_wait() = default;
+};
+
+/// Something that an actor has collected and will send before its turn ends, or before it sends
+/// anything else, so that what it sends to one receiver arrives in the order of sending.
+class departure : public link<departure_tag> {
+public:
+  virtual void depart() noexcept = 0;
+
+protected:
+  ~departure() = default;
 };
 
 /// What every coroutine of ours has: its place in the queues, who waits for it, where it stands.
@@ -91,8 +102,8 @@ public:
     const bool described = wait_ != nullptr && !link<ready_tag>::linked();
     return described ? wait_->describe_wait(now) : std::string(waits_for_);
   }
-  /// Nobody awaits it: a scope owns it, and the parent may be gone.
-  [[nodiscard]] bool spawned() const noexcept { return spawned_; }
+  /// Only starts another coroutine: left out of what people read.
+  [[nodiscard]] bool wraps() const noexcept { return wraps_; }
   /// `what` is a literal; `described` says more.
   void waiting(const char* what, std::source_location where,
                const described_wait* described = nullptr) noexcept {
@@ -102,12 +113,12 @@ public:
   }
 
 protected:
-  void made(std::coroutine_handle<> self, std::source_location where,
-            bool spawned = false) noexcept {
+  void made(std::coroutine_handle<> self, std::source_location where, bool wraps = false) noexcept {
     self_ = self;
     made_at_ = where;
-    spawned_ = spawned;
+    wraps_ = wraps;
   }
+  void destroy() noexcept { self_.destroy(); }
 
 private:
   friend class weir::run_queue;
@@ -122,7 +133,7 @@ private:
   std::source_location made_at_;
   std::source_location waits_at_;
   bool failed_ = false;
-  bool spawned_ = false;
+  bool wraps_ = false;
 };
 
 /// A lease in the hands of the coroutine that got it: what must not be held across a wait that a
@@ -189,6 +200,17 @@ public:
   /// Makes those ready that gave up the rest of their turn (`yield`).
   void next_round() noexcept { ready_.take_all(deferred_); }
 
+  /// Has `collected` depart before this actor sends anything else, at the end of `drain` at last.
+  void send_later(detail::departure& collected) noexcept { departures_.push_back(collected); }
+  void send_collected() noexcept {
+    // What departs is posted, and posting comes here first: the order stays that of collecting.
+    if (departures_.empty() || departing_) return;
+    departing_ = true;
+    while (detail::departure* next = departures_.pop_front())
+      next->depart();
+    departing_ = false;
+  }
+
   /// Null between two lives of an actor: nothing runs then.
   void set_host(run_queue_host* host) noexcept { host_ = host; }
   [[nodiscard]] run_queue_host& host() const noexcept { return *host_; }
@@ -250,9 +272,11 @@ private:
   detail::link_list<detail::promise_base, detail::ready_tag> ready_;
   detail::link_list<detail::promise_base, detail::ready_tag> deferred_;
   detail::link_list<detail::promise_base, detail::live_tag> live_;
+  detail::link_list<detail::departure, detail::departure_tag> departures_;
   detail::link_list<detail::held_right, detail::held_tag> held_;
   detail::promise_base* running_ = nullptr;
   std::atomic<std::source_location> running_at_ = {};
+  bool departing_ = false;
   bool halted_ = false;
   scope* shield_ = nullptr;
   std::uint64_t numbers_ = 0;

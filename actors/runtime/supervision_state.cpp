@@ -43,7 +43,7 @@ std::chrono::nanoseconds supervision_state::backoff_of(std::size_t member) const
 error supervision_state::exhausted(std::size_t member, error reason) const {
   reason.text = members_[member].name + " failed after " + std::to_string(recent_.size() - 1) +
                 " restarts within " + to_string(deadline_after{options_.period}) +
-                ", which is all that group " + group_ + " allows; last error: " + reason.text;
+                ", all that group " + group_ + " allows: " + reason.text;
   if (reason.origin.empty()) reason.origin = members_[member].name;
   return reason;
 }

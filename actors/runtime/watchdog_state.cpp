@@ -32,7 +32,8 @@ void watchdog_state::answered(std::size_t actor, std::vector<long_wait> waits) {
 }
 
 bool watchdog_state::all_answered() const {
-  return std::ranges::none_of(actors_, [](const watched& each) { return each.asked_at.has_value(); });
+  return std::ranges::none_of(actors_,
+                              [](const watched& each) { return each.asked_at.has_value(); });
 }
 
 bool watchdog_state::silent(std::size_t actor, std::chrono::nanoseconds now) const {

@@ -113,8 +113,8 @@ TEST_SUITE("runtime/supervision_state") {
     const auto wanted = state.failed(1, boom(), 9s);
     REQUIRE(wanted.give_up);
     CHECK(to_string(*wanted.give_up) ==
-          "corrupt: b failed after 3 restarts within 10 s, which is all that group trio allows; "
-          "last error: boom (asked of b)");
+          "corrupt: b failed after 3 restarts within 10 s, all that group trio allows: boom "
+          "(asked of b)");
   }
 
   TEST_CASE("failures that are older than the period are forgiven") {

@@ -7,10 +7,18 @@ namespace weir::detail {
 
 class actor_access {
 public:
+  [[nodiscard]] static result<void> check_graph(const actor& asked, const graph_roster& all) {
+    return asked.check_graph(all);
+  }
   /// Spawns `run`; once, on the actor's first turn.
   static void start(actor& started);
   static void receive(actor& receiver, const address& from, parcel& came) {
     receiver.receive(from, came);
+  }
+  /// Destroys every coroutine, before the members of derived classes that they use.
+  static void unwind(actor& ending) noexcept {
+    ending.root_.cancel();
+    ending.shield_.cancel();
   }
   /// Has failed or was told to stop.
   [[nodiscard]] static bool ends(const actor& asked) noexcept {

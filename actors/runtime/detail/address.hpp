@@ -55,6 +55,9 @@ void post(const address& to, const address& from, parcel&& sent);
 /// its own turn alone.
 [[nodiscard]] actor* body_of(const address& where) noexcept;
 
+/// Mailboxes of this process, with everything that lives in them: 0 once every graph is gone.
+[[nodiscard]] std::size_t mailboxes_alive() noexcept;
+
 /// Name of the actor that owns the mailbox, or "nobody".
 [[nodiscard]] std::string name_of(const address& where);
 

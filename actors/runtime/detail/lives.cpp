@@ -13,7 +13,7 @@ void refuse_unread(const address& from, const parcel& unread, error reason) {
   parcel answer;
   switch (unread.kind) {
   case parcel_kind::stream_open:
-  case parcel_kind::stream_item:
+  case parcel_kind::stream_items:
     answer.kind = parcel_kind::stream_cancel;
     answer.source = unread.source;
     break;
@@ -67,8 +67,7 @@ void lives::receive(const address& from, parcel& came) {
 }
 
 void lives::destroy_body() noexcept {
-  // Children first: members of the actor's own class are gone before its base class would cancel.
-  if (body_ != nullptr) actor_access::root(*body_).cancel();
+  if (body_ != nullptr) actor_access::unwind(*body_);
   body_.reset();
   queue_.set_host(nullptr);
 }

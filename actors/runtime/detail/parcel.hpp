@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace weir {
 class actor;
@@ -30,7 +31,7 @@ enum class parcel_kind : std::uint8_t {
   begin,         ///< Supervisor: begin a new life.
   stream_open,   ///< Producer -> consumer: here I am, give me credit.
   stream_credit, ///< Consumer -> producer.
-  stream_item,   ///< Producer -> consumer.
+  stream_items,  ///< Producer -> consumer: what was pushed in one turn.
   stream_end,    ///< Producer -> consumer: no more items; with a reason: because of an error.
   stream_cancel, ///< Consumer -> producer: nobody listens.
 };
@@ -44,6 +45,7 @@ struct parcel {
   std::uint64_t stream = 0;                 ///< The consumer's number for a stream.
   std::uint64_t source = 0;                 ///< The producer's number for it.
   std::uint64_t credit = 0;
+  std::vector<payload_ptr> items = {}; ///< Of a stream; never empty then.
 };
 
 } // namespace weir::detail

@@ -77,7 +77,7 @@ std::string frame_text(const promise_base& task) {
 std::string stack_text(const promise_base& innermost) {
   std::string text = frame_text(innermost);
   for (const auto* at = innermost.caller(); at != nullptr; at = at->caller()) {
-    if (!at->spawned()) text += ", called by " + frame_text(*at);
+    if (!at->wraps()) text += ", called by " + frame_text(*at);
   }
   return text;
 }
@@ -122,7 +122,7 @@ void append_tree(std::vector<std::string>& lines, const children_by_parent& chil
     const auto [task, depth] = pending.back();
     pending.pop_back();
     const auto below = children.find(task);
-    const bool hidden = task->spawned() && below != children.end();
+    const bool hidden = task->wraps() && below != children.end();
     if (!hidden)
       lines.push_back(std::string(2 * depth, ' ') + detail::frame_text(*task) +
                       queue.state_of(*task));
