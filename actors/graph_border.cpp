@@ -13,7 +13,7 @@ public:
       : to_(to), name_(std::move(name)), shown_(std::move(shown)),
         conversations_(std::move(conversations)) {}
   [[nodiscard]] std::future<result<void>> outcome() { return outcome_.outcome(); }
-  void run() noexcept override {
+  void run(actor*) noexcept override {
     if (to_.publish(name_, std::move(shown_), std::move(conversations_)))
       outcome_.set({});
     else
@@ -107,7 +107,6 @@ result<detail::address> graph::connect_actor(const std::string& host, std::uint1
   }
   made->attach(std::move(*connected));
   added.body = std::move(made);
-  added.asked = added.body.get();
   launch(added);
   result<void> outcome =
       failure(errc::timed_out, added.name + " did not answer the greeting within " +

@@ -81,7 +81,7 @@ TEST_SUITE("runtime/remote process") {
     CHECK(test.near.ask_blocking(*remote, probe(), within(5s)));
     auto first = test.ask_later(*remote);
     auto second = test.ask_later(*remote);
-    REQUIRE(eventually(test.env, [&] { return test.near.counters().pending_asks == 2; }));
+    REQUIRE(eventually(test.env, [&] { return test.near.counters().pending_asks >= 2; }));
     const auto before = test.env.clock().now();
     peer.kill();
     for (auto* waiting : {&first, &second}) {

@@ -48,7 +48,7 @@ class link_event final : public posted_call {
 public:
   link_event(link_user& user, std::function<void(link_user&)> tell)
       : user_(user), tell_(std::move(tell)) {}
-  void run() noexcept override { tell_(user_); }
+  void run(actor*) noexcept override { tell_(user_); }
 
 private:
   link_user& user_;
