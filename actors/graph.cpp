@@ -102,6 +102,7 @@ void graph::construct(const member& added, const std::function<void()>& make) {
   } catch (...) {
     faults_.push_back({errc::internal, "actor " + added.name + ": its constructor threw: " +
                                            detail::exception_text(std::current_exception())});
+    mailboxes_->discard(added.where, nullptr);
   }
 }
 
