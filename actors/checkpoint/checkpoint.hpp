@@ -42,6 +42,12 @@ struct checkpoint_peers {
   std::vector<std::string> origins;
   std::vector<std::string> owners;
   handle<observer_protocol> observer; ///< May be empty.
+
+  template <class Wiring>
+  void wire(Wiring& wiring) const {
+    wiring.may_use(observer);
+    wiring.barrier_over(origins, owners);
+  }
 };
 
 /// What one checkpoint did, for `metrics.jsonl`.

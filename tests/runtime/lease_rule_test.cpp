@@ -1,5 +1,5 @@
 /// A lease is never held across a wait that a barrier could prolong: what is caught, what is not.
-/// mistaken for it.
+/// A right that was given away is not mistaken for one that is held.
 #include "actors/runtime/gate.hpp"
 #include "actors/runtime/offload.hpp"
 #include "actors/runtime/stream.hpp"
