@@ -107,26 +107,6 @@ result<void> graph::check_wiring() const {
                      "actor " + each.name + ": argument " + std::to_string(*each.given.unset_) +
                          " after the context holds a handle of nobody; add the actor that it names "
                          "first and pass its handle");
-    if (!each.given.barrier_) continue;
-    if (auto whole = check_barrier(each); !whole) return whole;
-  }
-  return {};
-}
-
-/// A cut that misses an origin or an owner would be no cut.
-result<void> graph::check_barrier(const member& leader) const {
-  const auto& [origins, owners] = *leader.given.barrier_;
-  const auto known = [](const std::vector<std::string>& names, const std::string& name) {
-    return std::ranges::find(names, name) != names.end();
-  };
-  for (const member& each : members_) {
-    const bool missed_origin = each.kind.is_origin && !known(origins, each.name);
-    if (missed_origin || (each.kind.is_owner && !known(owners, each.name)))
-      return failure(errc::invalid_argument, "actor " + each.name + " is an " +
-                                                 (missed_origin ? "origin" : "owner") +
-                                                 " that the barrier of " + leader.name +
-                                                 " does not know; name it among its " +
-                                                 (missed_origin ? "origins" : "owners"));
   }
   return {};
 }
@@ -216,14 +196,10 @@ std::string graph::describe() const {
   std::vector<detail::drawn_actor> drawn;
   for (const member& each : members_) {
     if (each.where == driver_) continue;
-    detail::drawn_actor one{each.name, each.kind.is_origin, each.kind.is_owner, {}, {}};
+    detail::drawn_actor one{
+        each.name, each.kind.is_origin, each.kind.is_owner, {}, each.given.barrier_};
     for (const detail::address& asked : each.given.handles_)
       one.asks.push_back(detail::name_of(asked));
-    if (each.given.barrier_) {
-      one.barrier = each.given.barrier_->origins;
-      const auto& owners = each.given.barrier_->owners;
-      one.barrier.insert(one.barrier.end(), owners.begin(), owners.end());
-    }
     drawn.push_back(std::move(one));
   }
   return detail::to_dot(std::move(drawn));

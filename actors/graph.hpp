@@ -68,24 +68,19 @@ public:
   void may_use(const handle<Protocol>& to) {
     if (to) handles_.push_back(to.where());
   }
-  /// The actor leads a barrier: every origin and owner of the graph must be named here.
-  void barrier_over(std::vector<std::string> origins, std::vector<std::string> owners) {
-    barrier_ = {std::move(origins), std::move(owners)};
+  /// The actor leads a barrier over those of these names.
+  void barrier_over(const std::vector<std::string>& names) {
+    barrier_.insert(barrier_.end(), names.begin(), names.end());
   }
 
 private:
   friend class graph;
-  struct barrier {
-    std::vector<std::string> origins;
-    std::vector<std::string> owners;
-  };
-
   void next_argument() { ++argument_; }
 
   std::size_t argument_ = 0;
   std::optional<std::size_t> unset_; ///< The first argument that holds a handle of nobody.
   std::vector<detail::address> handles_;
-  std::optional<barrier> barrier_;
+  std::vector<std::string> barrier_;
 };
 
 template <class T>
@@ -233,7 +228,6 @@ private:
   void enter(member added);
   static void post_call(const detail::address& to, std::shared_ptr<detail::posted_call> call);
   [[nodiscard]] result<void> check_wiring() const;
-  [[nodiscard]] result<void> check_barrier(const member& leader) const;
   [[nodiscard]] member* member_named(const std::string& name);
   /// Runs `question(actor)` on the actor's turn; empty when it does not answer in time.
   /// Steps the simulation, where there is one, until `done()` or until nothing is left to do; on

@@ -46,7 +46,8 @@ struct checkpoint_peers {
   template <class Wiring>
   void wire(Wiring& wiring) const {
     wiring.may_use(observer);
-    wiring.barrier_over(origins, owners);
+    wiring.barrier_over(origins);
+    wiring.barrier_over(owners);
   }
 };
 
