@@ -94,15 +94,16 @@ public:
   /// Stops what still runs. An actor that does not end is a bug: it is named, and the process ends.
   ~graph();
 
-  /// Makes an actor `T(context, arguments...)` and returns its handle. Tags come first. @pre not
-  /// started; the name is free
+  /// Makes an actor `T(context, arguments...)` and returns its handle. Tags come first. A name that
+  /// is taken and a constructor that throws are errors of `start`. @pre not started
   template <actor_type T, class... Args>
   handle<typename T::protocol> add(std::string name, Args&&... args) {
     return add_as<T>(std::move(name), traits_of<T>(), std::forward<Args>(args)...);
   }
 
-  /// Checks the wiring, then starts every actor in order. An error names the actor and what it
-  /// lacks; nothing runs then.
+  /// Checks the graph, then starts every actor in order. An error names the actor and what it lacks;
+  /// nothing runs then. Checked are names, handles of nobody, what constructors looked up before it
+  /// was added (with the cycle, if it is one), and whatever an actor checks itself (`check_graph`).
   [[nodiscard]] result<void> start();
   /// Ends every actor, the last one first. An error names those that did not end within the limit.
   result<void> stop();
@@ -200,7 +201,8 @@ private:
     const context ctx = context_for(added);
     {
       const run_queue::turn turn(detail::queue_of(added.where));
-      added.body = std::make_unique<T>(ctx, std::forward<Args>(args)...);
+      const auto make = [&] { added.body = std::make_unique<T>(ctx, std::forward<Args>(args)...); };
+      construct(added, make);
     }
     handle<typename T::protocol> made(added.where);
     enter(std::move(added));
@@ -224,10 +226,16 @@ private:
   }
 
   [[nodiscard]] member open(std::string name, traits kind);
+  /// An exception of a library ends up in `faults_`.
+  void construct(const member& added, const std::function<void()>& make);
   [[nodiscard]] context context_for(const member& added) const;
   void enter(member added);
   static void post_call(const detail::address& to, std::shared_ptr<detail::posted_call> call);
   [[nodiscard]] result<void> check_wiring() const;
+  [[nodiscard]] result<void> check_lookups() const;
+  [[nodiscard]] result<void> check_members() const;
+  /// The names from one actor to another along the handles that they were given; empty: no way.
+  [[nodiscard]] std::vector<std::string> path(const std::string& from, const std::string& to) const;
   [[nodiscard]] member* member_named(const std::string& name);
   /// Runs `question(actor)` on the actor's turn; empty when it does not answer in time.
   /// Steps the simulation, where there is one, until `done()` or until nothing is left to do; on
@@ -248,6 +256,7 @@ private:
   std::shared_ptr<detail::graph_core> core_;
   std::unique_ptr<detail::mailbox_system> mailboxes_;
   std::vector<member> members_;
+  std::vector<error> faults_; ///< Of building; the first one is what `start` says.
   detail::address driver_;
   scope* driver_scope_ = nullptr;
   bool started_ = false;

@@ -82,6 +82,8 @@ private:
     std::optional<result<CheckpointPublishedT>> answer;
   };
 
+  /// Every gate and owner of the graph is known to the barrier, and nobody else is.
+  [[nodiscard]] result<void> check_graph(const graph_roster& all) const override;
   task<void> run() override; ///< Deadlines of the barrier, and saves by time.
   task<published_reply> on_request(message<RequestCheckpoint> request);
   task<void> on_periodic(message<PeriodicCheckpoint> note);

@@ -19,7 +19,7 @@ void lease::release() noexcept {
 
 lease_hold::lease_hold(const lease& under) : gate_(under.gate_) {
   ensure(under.held(), "a mutating request is sent under a lease that is held");
-  stamp_ = gate_->stamp(under.transaction());
+  stamp_ = std::make_unique<lease_stamp>(gate_->stamp(under.transaction()));
 }
 
 lease_hold& lease_hold::operator=(lease_hold&& other) noexcept {
@@ -32,7 +32,7 @@ lease_hold& lease_hold::operator=(lease_hold&& other) noexcept {
 }
 
 void lease_hold::answered() noexcept {
-  if (mutation_gate* gate = std::exchange(gate_, nullptr)) gate->answered(stamp_.transaction);
+  if (mutation_gate* gate = std::exchange(gate_, nullptr)) gate->answered(stamp_->transaction);
 }
 
 namespace detail {

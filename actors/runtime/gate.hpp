@@ -82,11 +82,12 @@ public:
 
   void answered() noexcept;
   [[nodiscard]] bool present() const noexcept { return gate_ != nullptr; }
-  [[nodiscard]] const lease_stamp& stamp() const noexcept { return stamp_; }
+  /// @pre present
+  [[nodiscard]] const lease_stamp& stamp() const noexcept { return *stamp_; }
 
 private:
   mutation_gate* gate_ = nullptr;
-  lease_stamp stamp_;
+  std::unique_ptr<lease_stamp> stamp_; ///< Apart: most pending asks have none.
 };
 
 /// The lease under which a request came, as its handler sees it. Counts nothing and is valid for

@@ -32,6 +32,7 @@ namespace detail {
 
 struct ready_tag;
 struct live_tag;
+struct departure_tag;
 struct held_tag;
 class promise_base;
 class ask_table;
@@ -43,6 +44,16 @@ public:
 
 protected:
   ~child_observer() = default;
+};
+
+/// Something that an actor has collected and will send before its turn ends, or before it sends
+/// anything else, so that what it sends to one receiver arrives in the order of sending.
+class departure : public link<departure_tag> {
+public:
+  virtual void depart() noexcept = 0;
+
+protected:
+  ~departure() = default;
 };
 
 /// What every coroutine of ours has: its place in the queues, who waits for it, where it stands.
@@ -87,6 +98,7 @@ protected:
     self_ = self;
     made_at_ = where;
   }
+  void destroy() noexcept { self_.destroy(); }
 
 private:
   friend class weir::run_queue;
@@ -166,6 +178,17 @@ public:
   /// Makes those ready that gave up the rest of their turn (`yield`).
   void next_round() noexcept { ready_.take_all(deferred_); }
 
+  /// Has `collected` depart before this actor sends anything else, at the end of `drain` at last.
+  void send_later(detail::departure& collected) noexcept { departures_.push_back(collected); }
+  void send_collected() noexcept {
+    // What departs is posted, and posting comes here first: the order stays that of collecting.
+    if (departures_.empty() || departing_) return;
+    departing_ = true;
+    while (detail::departure* next = departures_.pop_front())
+      next->depart();
+    departing_ = false;
+  }
+
   void set_host(run_queue_host& host) noexcept { host_ = &host; }
   [[nodiscard]] run_queue_host& host() const noexcept { return *host_; }
   [[nodiscard]] std::chrono::nanoseconds now() const { return host_->host_now(); }
@@ -216,8 +239,10 @@ private:
   detail::link_list<detail::promise_base, detail::ready_tag> ready_;
   detail::link_list<detail::promise_base, detail::ready_tag> deferred_;
   detail::link_list<detail::promise_base, detail::live_tag> live_;
+  detail::link_list<detail::departure, detail::departure_tag> departures_;
   detail::link_list<detail::held_right, detail::held_tag> held_;
   detail::promise_base* running_ = nullptr;
+  bool departing_ = false;
   bool halted_ = false;
   scope* shield_ = nullptr;
 };

@@ -13,6 +13,7 @@
 #include "actors/runtime/detail/actor_access.hpp"
 #include "actors/runtime/detail/graph_core.hpp"
 #include "actors/runtime/detail/simulated_scheduler.hpp"
+#include "messages/block_pool.hpp"
 
 #include <caf/actor_clock.hpp>
 #include <caf/actor_control_block.hpp>
@@ -29,7 +30,9 @@
 #include <caf/resumable.hpp>
 #include <caf/scheduler/abstract_coordinator.hpp>
 
+#include <atomic>
 #include <optional>
+#include <typeinfo>
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(weir::detail::parcel)
 
@@ -40,15 +43,37 @@ caf::actor_control_block* block_of(const address& where) noexcept {
   return static_cast<caf::actor_control_block*>(where.mailbox());
 }
 
+/// What carries a parcel: made by one thread and freed by another, so its memory is recycled.
+class parcel_element final : public caf::mailbox_element,
+                             public caf::detail::tuple_vals_impl<caf::type_erased_tuple, parcel> {
+  using values = caf::detail::tuple_vals_impl<caf::type_erased_tuple, parcel>;
+
+public:
+  parcel_element(const address& from, parcel&& sent)
+      : caf::mailbox_element(caf::strong_actor_ptr(block_of(from)), caf::make_message_id(), {}),
+        values(std::move(sent)) {}
+
+  static void* operator new(std::size_t bytes) { return take_block(bytes); }
+  static void operator delete(void* memory) noexcept { give_block(memory, sizeof(parcel_element)); }
+
+  [[nodiscard]] parcel& value() noexcept { return std::get<0>(data()); }
+
+  caf::type_erased_tuple& content() override { return *this; }
+  const caf::type_erased_tuple& content() const override { return *this; }
+  caf::message move_content_to_message() override { return caf::make_message(std::move(value())); }
+  caf::message copy_content_to_message() const override {
+    return caf::make_message(std::get<0>(data()));
+  }
+};
+
 caf::mailbox_element_ptr wrap(const address& from, parcel&& sent) {
-  return caf::make_mailbox_element(caf::strong_actor_ptr(block_of(from)), caf::make_message_id(),
-                                   caf::mailbox_element::forwarding_stack(), std::move(sent));
+  return caf::mailbox_element_ptr(new parcel_element(from, std::move(sent)));
 }
 
+/// Null for a message of CAF itself.
 parcel* parcel_of(caf::mailbox_element& element) noexcept {
-  auto& content = element.content();
-  if (!content.match_elements<parcel>()) return nullptr;
-  return &content.get_mutable_as<parcel>(0);
+  if (typeid(element) != typeid(parcel_element)) return nullptr;
+  return &static_cast<parcel_element&>(element).value();
 }
 
 address address_of(const caf::strong_actor_ptr& pointer) noexcept {
@@ -63,7 +88,7 @@ struct undelivered {
     const caf::mailbox_element_ptr owned(element);
     const parcel* unread = parcel_of(*element);
     if (unread == nullptr || element->sender == nullptr) return;
-    if (unread->kind == parcel_kind::stream_open || unread->kind == parcel_kind::stream_item) {
+    if (unread->kind == parcel_kind::stream_open || unread->kind == parcel_kind::stream_items) {
       parcel gone;
       gone.kind = parcel_kind::stream_cancel;
       gone.source = unread->source;
@@ -85,14 +110,21 @@ struct inbox_policy {
   using unique_pointer = std::unique_ptr<caf::mailbox_element, undelivered>;
 };
 
+std::atomic<std::size_t> cells_alive = 0;
+
 class cell final : public caf::local_actor, public caf::resumable, public runnable {
 public:
   cell(caf::actor_config& config, shared_name name, simulated_scheduler* schedule)
       : caf::local_actor(config), name_(std::move(name)), schedule_(schedule),
-        number_(schedule != nullptr ? schedule->enter(*name_) : 0) {}
+        number_(schedule != nullptr ? schedule->enter(*name_) : 0) {
+    ++cells_alive;
+  }
   cell(const cell&) = delete;
   cell& operator=(const cell&) = delete;
-  ~cell() override { drop_unread(); }
+  ~cell() override {
+    drop_unread();
+    --cells_alive;
+  }
 
   [[nodiscard]] const shared_name& shared() const noexcept { return name_; }
   [[nodiscard]] run_queue& queue() noexcept { return queue_; }
@@ -258,7 +290,7 @@ void cell::arm_wake() {
 void cell::end() {
   // Kept until the last line: the graph may go once it was told.
   const auto graph = actor_access::context_of(*owner_).graph();
-  actor_access::root(*owner_).cancel(); // Before the members that its children use.
+  actor_access::unwind(*owner_);
   owner_.reset();
   drop_unread();
   undelivered refuse;
@@ -296,8 +328,15 @@ void address::release() noexcept {
 
 void post(const address& to, const address& from, parcel&& sent) {
   caf::execution_unit* unit = nullptr;
-  if (from && run_queue::current() == &cell_of(from)->queue()) unit = cell_of(from)->context();
+  if (from && run_queue::current() == &cell_of(from)->queue()) {
+    cell_of(from)->queue().send_collected();
+    unit = cell_of(from)->context();
+  }
   block_of(to)->enqueue(wrap(from, std::move(sent)), unit);
+}
+
+std::size_t mailboxes_alive() noexcept {
+  return cells_alive;
 }
 
 std::string name_of(const address& where) {

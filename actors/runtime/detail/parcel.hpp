@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace weir::detail {
 
@@ -23,7 +24,7 @@ enum class parcel_kind : std::uint8_t {
   stop,          ///< End in an orderly way; with a reason: as a failure of the actor.
   stream_open,   ///< Producer -> consumer: here I am, give me credit.
   stream_credit, ///< Consumer -> producer.
-  stream_item,   ///< Producer -> consumer.
+  stream_items,  ///< Producer -> consumer: what was pushed in one turn.
   stream_end,    ///< Producer -> consumer: no more items; with a reason: because of an error.
   stream_cancel, ///< Consumer -> producer: nobody listens.
 };
@@ -37,6 +38,7 @@ struct parcel {
   std::uint64_t stream = 0;                 ///< The consumer's number for a stream.
   std::uint64_t source = 0;                 ///< The producer's number for it.
   std::uint64_t credit = 0;
+  std::vector<payload_ptr> items = {}; ///< Of a stream; never empty then.
 };
 
 } // namespace weir::detail

@@ -4,6 +4,12 @@
 
 namespace weir::detail {
 
+namespace {
+// Enough for a message to cost little beside its items, few enough for a consumer on another core
+// to begin while the producer still pushes.
+constexpr std::size_t batch_items_max = 64;
+} // namespace
+
 stream_table::~stream_table() {
   ensure(inboxes_.empty() && sources_.empty(), "no stream outlives its actor");
 }
@@ -74,8 +80,8 @@ void stream_inbox::receive(const address& from, parcel& came) {
     return;
   }
   if (ended_ || !known) return;
-  if (came.kind == parcel_kind::stream_item) {
-    items_.push_back(std::move(came.value.content));
+  if (came.kind == parcel_kind::stream_items) {
+    batches_.push_back(std::move(came.items));
   } else if (came.kind == parcel_kind::stream_end) {
     ended_ = true;
     reason_ = std::move(came.reason);
@@ -84,12 +90,15 @@ void stream_inbox::receive(const address& from, parcel& came) {
 }
 
 result<payload_ptr> stream_inbox::take() {
-  if (items_.empty()) {
+  if (batches_.empty()) {
     if (reason_ != nullptr) return failure(*reason_);
     return payload_ptr();
   }
-  payload_ptr item = std::move(items_.front());
-  items_.pop_front();
+  payload_ptr item = std::move(batches_.front()[next_]);
+  if (++next_ == batches_.front().size()) {
+    batches_.pop_front();
+    next_ = 0;
+  }
   // Half of the credit at a time: a message for two items at least, and never an idle producer.
   if (++taken_ * 2 >= credit_ && !ended_) give_credit(std::exchange(taken_, 0));
   return item;
@@ -176,21 +185,35 @@ parcel stream_source::addressed(parcel_kind kind) const {
   return sent;
 }
 
-result<void> stream_source::try_push(const payload_ptr& item) {
+result<void> stream_source::try_push(payload_ptr& item) {
   if (cancelled_ || ended_)
     return failure(errc::unavailable, "nobody consumes the stream any more");
   if (credit_ == 0)
     return failure(errc::exhausted, "the stream has no credit: its consumer is behind");
   --credit_;
-  parcel sent = addressed(parcel_kind::stream_item);
-  sent.value.content = item;
-  post(consumer_, table_.self(), std::move(sent));
+  if (batch_.empty()) {
+    // The next batch is taken to be as long as the last one.
+    batch_.reserve(last_batch_);
+    queue_of(table_.self()).send_later(*this);
+  }
+  batch_.push_back(std::move(item));
+  if (batch_.size() == batch_items_max) depart();
   return {};
+}
+
+void stream_source::depart() noexcept {
+  link<departure_tag>::unlink();
+  if (batch_.empty()) return;
+  last_batch_ = batch_.size();
+  parcel sent = addressed(parcel_kind::stream_items);
+  sent.items = std::exchange(batch_, {});
+  if (!cancelled_) post(consumer_, table_.self(), std::move(sent));
 }
 
 void stream_source::end(std::shared_ptr<const error> reason) {
   if (ended_) return;
   ended_ = true;
+  depart();
   if (cancelled_) return;
   parcel sent = addressed(parcel_kind::stream_end);
   sent.reason = std::move(reason);

@@ -3,6 +3,11 @@
 /// A consumer gives credit for a number of items; a producer sends no more than it has credit for,
 /// so that what is under way is bounded by the consumer. Both ends are found by number: an end that
 /// is gone is answered with a cancel, an item for it is dropped.
+///
+/// A message costs ten times what an item does, so items travel in batches and credit comes back
+/// by halves. A batch is what one turn of the producer pushes, up to `batch_items_max`: it departs
+/// when the producer has nothing more to do, or sends anything else. A producer that waits between
+/// two items sends each by itself, at once; one that is ahead of its consumer sends many together.
 #pragma once
 
 #include "actors/runtime/deadline.hpp"
@@ -68,14 +73,15 @@ private:
   void give_credit(std::uint64_t items);
   /// A stream has one producer: another one is told that nobody listens to it.
   void refuse(const address& second, std::uint64_t source);
-  [[nodiscard]] bool ready() const noexcept { return !items_.empty() || ended_; }
+  [[nodiscard]] bool ready() const noexcept { return !batches_.empty() || ended_; }
   [[nodiscard]] result<payload_ptr> take();
 
   stream_table& table_;
   std::uint64_t id_;
   std::uint64_t credit_;
-  std::uint64_t taken_ = 0; ///< Since credit was last given.
-  std::deque<payload_ptr> items_;
+  std::uint64_t taken_ = 0;                      ///< Since credit was last given.
+  std::deque<std::vector<payload_ptr>> batches_; ///< As they came; none is empty.
+  std::size_t next_ = 0;                         ///< The first of the first batch not taken yet.
   bool ended_ = false;
   std::shared_ptr<const error> reason_;
   address producer_;
@@ -108,7 +114,7 @@ private:
 };
 
 /// The producer's end.
-class stream_source {
+class stream_source final : private departure {
 public:
   stream_source(stream_table& table, address consumer, std::uint64_t stream);
   stream_source(const stream_source&) = delete;
@@ -116,8 +122,9 @@ public:
   /// Not finished: the consumer is told that the producer was cancelled.
   ~stream_source();
 
-  /// errc::exhausted without credit, errc::unavailable without consumer.
-  [[nodiscard]] result<void> try_push(const payload_ptr& item);
+  /// Moves from `item` when it goes in. errc::exhausted without credit, errc::unavailable without
+  /// consumer.
+  [[nodiscard]] result<void> try_push(payload_ptr& item);
   void end(std::shared_ptr<const error> reason);
   [[nodiscard]] bool cancelled() const noexcept { return cancelled_; }
 
@@ -126,6 +133,7 @@ private:
   friend class stream_table;
 
   void receive(parcel& came);
+  void depart() noexcept override;
   [[nodiscard]] parcel addressed(parcel_kind kind) const;
   void admit_writers();
 
@@ -136,6 +144,8 @@ private:
   std::uint64_t credit_ = 0;
   bool cancelled_ = false;
   bool ended_ = false;
+  std::vector<payload_ptr> batch_; ///< Pushed, not sent yet.
+  std::size_t last_batch_ = 0;     ///< How many items the last batch had: so much is reserved.
   wait_list<credit_awaiter> writers_;
 };
 
