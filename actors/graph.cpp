@@ -268,10 +268,14 @@ std::string graph::describe() const {
   std::vector<detail::drawn_actor> drawn;
   for (const member& each : members_) {
     if (each.where == driver_) continue;
-    detail::drawn_actor one{
-        each.name, each.kind.is_origin, each.kind.is_owner, {}, each.given.barrier_};
+    detail::drawn_actor one{each.name, each.kind.is_origin, each.kind.is_owner, {}, {}};
     for (const detail::address& asked : each.given.handles_)
       one.asks.push_back(detail::name_of(asked));
+    if (each.given.barrier_) {
+      one.barrier = each.given.barrier_->origins;
+      const auto& owners = each.given.barrier_->owners;
+      one.barrier.insert(one.barrier.end(), owners.begin(), owners.end());
+    }
     drawn.push_back(std::move(one));
   }
   return detail::to_dot(std::move(drawn));

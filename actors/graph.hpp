@@ -68,19 +68,24 @@ public:
   void may_use(const handle<Protocol>& to) {
     if (to) handles_.push_back(to.where());
   }
-  /// The actor leads a barrier over those of these names.
-  void barrier_over(const std::vector<std::string>& names) {
-    barrier_.insert(barrier_.end(), names.begin(), names.end());
+  /// The actor leads a barrier: every origin and owner of the graph must be named here.
+  void barrier_over(std::vector<std::string> origins, std::vector<std::string> owners) {
+    barrier_ = {std::move(origins), std::move(owners)};
   }
 
 private:
   friend class graph;
+  struct barrier {
+    std::vector<std::string> origins;
+    std::vector<std::string> owners;
+  };
+
   void next_argument() { ++argument_; }
 
   std::size_t argument_ = 0;
   std::optional<std::size_t> unset_; ///< The first argument that holds a handle of nobody.
   std::vector<detail::address> handles_;
-  std::vector<std::string> barrier_;
+  std::optional<barrier> barrier_;
 };
 
 template <class T>

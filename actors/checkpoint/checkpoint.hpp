@@ -46,8 +46,7 @@ struct checkpoint_peers {
   template <class Wiring>
   void wire(Wiring& wiring) const {
     wiring.may_use(observer);
-    wiring.barrier_over(origins);
-    wiring.barrier_over(owners);
+    wiring.barrier_over(origins, owners);
   }
 };
 

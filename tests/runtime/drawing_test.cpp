@@ -29,11 +29,12 @@ struct some_peers {
 };
 
 struct some_barrier {
-  std::vector<std::string> held;
+  std::vector<std::string> origins;
+  std::vector<std::string> owners;
 
   template <class Wiring>
   void wire(Wiring& wiring) const {
-    wiring.barrier_over(held);
+    wiring.barrier_over(origins, owners);
   }
 };
 
@@ -98,12 +99,15 @@ TEST_SUITE("runtime/drawing") {
     CHECK(has(started.error().text, "actor user: argument 1 after the context"));
   }
 
-  TEST_CASE("over whom a barrier goes is drawn") {
+  TEST_CASE("the barrier that an argument names is drawn") {
     world env;
     graph system(env);
+    system.add<peer>("writer", origin);
     system.add<peer>("store", owner);
-    system.add<given<some_barrier>>("saver", some_barrier{{"store"}});
-    CHECK(has(system.describe(), "\"saver\" -> \"store\" [style=dashed"));
+    system.add<given<some_barrier>>("saver", some_barrier{{"writer"}, {"store"}});
+    const std::string dot = system.describe();
+    CHECK(has(dot, "\"saver\" -> \"writer\" [style=dashed"));
+    CHECK(has(dot, "\"saver\" -> \"store\" [style=dashed"));
   }
 }
 
