@@ -19,6 +19,7 @@ build_packages='
   libfmt-dev
   liblz4-dev
   libopenblas-dev
+  librapidcheck-dev
   libxxhash-dev
   libyaml-cpp-dev
   meson

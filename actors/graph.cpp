@@ -1,9 +1,13 @@
 #include "actors/graph.hpp"
 
+#include "actors/runtime/detail/drawing.hpp"
 #include "actors/runtime/detail/simulated_scheduler.hpp"
 
 #include <algorithm>
+#include <deque>
+#include <exception>
 #include <future>
+#include <map>
 
 namespace weir {
 
@@ -72,7 +76,9 @@ graph::~graph() {
 
 graph::member graph::open(std::string name, traits kind) {
   ensure(!started_, "actors are added before the graph starts");
-  ensure(!core_->find(name), "the name of an actor is free");
+  if (core_->find(name))
+    faults_.push_back({errc::already_exists,
+                       "two actors are called " + name + ": handles and logs tell actors by name"});
   member added;
   added.name = std::move(name);
   added.kind = kind;
@@ -86,8 +92,22 @@ context graph::context_for(const member& added) const {
   return ctx;
 }
 
+void graph::construct(const member& added, const std::function<void()>& make) {
+  const auto fault = [&](std::string thrown) {
+    faults_.push_back(
+        {errc::internal, "actor " + added.name + ": its constructor threw: " + std::move(thrown)});
+  };
+  try {
+    make();
+  } catch (const std::exception& thrown) {
+    fault(thrown.what());
+  } catch (...) {
+    fault("an exception that is not derived from std::exception");
+  }
+}
+
 void graph::enter(member added) {
-  core_->enter(added.name, added.where);
+  if (!core_->find(added.name)) core_->enter(added.name, added.where);
   added.asked = added.body.get();
   members_.push_back(std::move(added));
 }
@@ -101,18 +121,71 @@ void graph::post_call(const detail::address& to, std::shared_ptr<detail::posted_
 
 result<void> graph::check_wiring() const {
   for (const member& each : members_) {
-    if (!each.unset.empty())
+    if (each.given.unset_)
       return failure(errc::invalid_argument,
-                     "actor " + each.name + ": argument " + std::to_string(each.unset.front()) +
-                         " after the context is a handle of nobody; add the actor that it names "
+                     "actor " + each.name + ": argument " + std::to_string(*each.given.unset_) +
+                         " after the context holds a handle of nobody; add the actor that it names "
                          "first and pass its handle");
+  }
+  return {};
+}
+
+std::vector<std::string> graph::path(const std::string& from, const std::string& to) const {
+  std::map<std::string, std::string> reached{{from, ""}}; // and from where
+  std::deque<std::string> pending{from};
+  while (!pending.empty() && !reached.contains(to)) {
+    const auto at = std::ranges::find(members_, pending.front(), &member::name);
+    pending.pop_front();
+    for (const auto& given : at->handles) {
+      std::string next = detail::name_of(given);
+      if (reached.try_emplace(next, at->name).second) pending.push_back(std::move(next));
+    }
+  }
+  std::vector<std::string> names;
+  if (!reached.contains(to)) return names;
+  for (std::string at = to; !at.empty(); at = reached.at(at))
+    names.insert(names.begin(), at);
+  return names;
+}
+
+/// Handles come from `add`, so that only what is looked up by name can be there too late.
+result<void> graph::check_lookups() const {
+  const auto missed = core_->seal_directory();
+  if (missed.empty()) return {};
+  const auto& [asking, wanted] = missed.front();
+  const std::string looks = "actor " + asking + " looks up " + wanted + " in its constructor, ";
+  if (!core_->find(wanted))
+    return failure(errc::not_found, looks + "and no actor of the graph is called so");
+  const auto back = path(wanted, asking);
+  if (back.empty())
+    return failure(errc::invalid_argument,
+                   looks + "where it is not added yet; add " + wanted + " before " + asking);
+  std::string cycle = asking;
+  for (const std::string& name : back)
+    cycle += " -> " + name;
+  return failure(errc::invalid_argument, looks + "but is needed by it: " + cycle +
+                                             "; one of them looks the other up in run()");
+}
+
+result<void> graph::check_members() const {
+  graph_roster all{.origins = origins(), .owners = owners()};
+  for (const member& each : members_) {
+    if (each.body == nullptr) continue;
+    if (auto fine = detail::actor_access::check_graph(*each.body, all); !fine) {
+      error reason = std::move(fine.error());
+      reason.text = "actor " + each.name + ": " + reason.text;
+      return failure(std::move(reason));
+    }
   }
   return {};
 }
 
 result<void> graph::start() {
   ensure(!started_, "a graph starts once");
+  if (!faults_.empty()) return failure(faults_.front());
   if (auto wired = check_wiring(); !wired) return wired;
+  if (auto found = check_lookups(); !found) return found;
+  if (auto fine = check_members(); !fine) return fine;
   started_ = true;
   for (member& each : members_) {
     if (each.running) continue;
@@ -192,19 +265,20 @@ std::vector<std::string> graph::owners() const {
 }
 
 std::string graph::describe() const {
-  std::string text = "digraph weir {\n  rankdir=LR;\n  node [shape=box];\n";
+  std::vector<detail::drawn_actor> drawn;
   for (const member& each : members_) {
     if (each.where == driver_) continue;
-    std::string label = each.name;
-    if (each.kind.is_origin) label += "\\norigin";
-    if (each.kind.is_owner) label += "\\nowner";
-    text += "  \"" + each.name + "\" [label=\"" + label + "\"];\n";
+    detail::drawn_actor one{each.name, each.kind.is_origin, each.kind.is_owner, {}, {}};
+    for (const detail::address& asked : each.given.handles_)
+      one.asks.push_back(detail::name_of(asked));
+    if (each.given.barrier_) {
+      one.barrier = each.given.barrier_->origins;
+      const auto& owners = each.given.barrier_->owners;
+      one.barrier.insert(one.barrier.end(), owners.begin(), owners.end());
+    }
+    drawn.push_back(std::move(one));
   }
-  for (const member& each : members_) {
-    for (const auto& asked : each.handles)
-      text += "  \"" + each.name + "\" -> \"" + detail::name_of(asked) + "\";\n";
-  }
-  return text + "}\n";
+  return detail::to_dot(std::move(drawn));
 }
 
 graph::member* graph::member_named(const std::string& name) {

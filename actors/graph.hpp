@@ -45,6 +45,49 @@ inline constexpr origin_tag origin{};
 struct owner_tag {};
 inline constexpr owner_tag owner{};
 
+/// The handles that an actor was given, as the graph checks and draws them. An argument that is a
+/// handle is found by itself; a struct that holds handles has a member
+/// `template <class Wiring> void wire(Wiring& wiring) const` which tells them.
+class wiring {
+public:
+  /// Must refer to an actor, or the graph does not start.
+  template <class Protocol>
+  void needs(const handle<Protocol>& to) {
+    if (to)
+      handles_.push_back(to.where());
+    else if (!unset_)
+      unset_ = argument_;
+  }
+  template <class Protocol>
+  void needs_each(const std::vector<handle<Protocol>>& to) {
+    for (const handle<Protocol>& each : to)
+      needs(each);
+  }
+  /// May be empty.
+  template <class Protocol>
+  void may_use(const handle<Protocol>& to) {
+    if (to) handles_.push_back(to.where());
+  }
+  /// The actor leads a barrier: every origin and owner of the graph must be named here.
+  void barrier_over(std::vector<std::string> origins, std::vector<std::string> owners) {
+    barrier_ = {std::move(origins), std::move(owners)};
+  }
+
+private:
+  friend class graph;
+  struct barrier {
+    std::vector<std::string> origins;
+    std::vector<std::string> owners;
+  };
+
+  void next_argument() { ++argument_; }
+
+  std::size_t argument_ = 0;
+  std::optional<std::size_t> unset_; ///< The first argument that holds a handle of nobody.
+  std::vector<detail::address> handles_;
+  std::optional<barrier> barrier_;
+};
+
 template <class T>
 concept actor_type = std::derived_from<T, actor> && requires { typename T::protocol; };
 
@@ -56,15 +99,16 @@ public:
   /// Stops what still runs. An actor that does not end is a bug: it is named, and the process ends.
   ~graph();
 
-  /// Makes an actor `T(context, arguments...)` and returns its handle. Tags come first. @pre not
-  /// started; the name is free
+  /// Makes an actor `T(context, arguments...)` and returns its handle. Tags come first. A name that
+  /// is taken and a constructor that throws are errors of `start`. @pre not started
   template <actor_type T, class... Args>
   handle<typename T::protocol> add(std::string name, Args&&... args) {
     return add_as<T>(std::move(name), traits_of<T>(), std::forward<Args>(args)...);
   }
 
-  /// Checks the wiring, then starts every actor in order. An error names the actor and what it
-  /// lacks; nothing runs then.
+  /// Checks the graph, then starts every actor in order. An error names the actor and what it lacks;
+  /// nothing runs then. Checked are names, handles of nobody, what constructors looked up before it
+  /// was added (with the cycle, if it is one), and whatever an actor checks itself (`check_graph`).
   [[nodiscard]] result<void> start();
   /// Ends every actor, the last one first. An error names those that did not end within the limit.
   result<void> stop();
@@ -111,7 +155,8 @@ public:
   [[nodiscard]] std::vector<std::string> owners() const;
   [[nodiscard]] incarnation life() const noexcept { return core_->life(); }
 
-  /// Graphviz: actors, their roles, and who was given whose handle.
+  /// Graphviz: actors, their roles, who was given whose handle (solid), and over whom a barrier
+  /// goes (dashed).
   [[nodiscard]] std::string describe() const;
   /// What has waited for an answer longer than `age`, with actor and request; and actors that do
   /// not take messages at all. Empty when nothing is stalled.
@@ -132,9 +177,7 @@ private:
     detail::address where;
     std::unique_ptr<actor> body; ///< Until it is started.
     actor* asked = nullptr;      ///< Only dereferenced on its own turn.
-    std::vector<detail::address> handles;
-    std::size_t arguments = 0;
-    std::vector<std::size_t> unset; ///< Positions of empty handles among the arguments.
+    wiring given;
     bool running = false;
   };
 
@@ -163,24 +206,21 @@ private:
     const context ctx = context_for(added);
     {
       const run_queue::turn turn(detail::queue_of(added.where));
-      added.body = std::make_unique<T>(ctx, std::forward<Args>(args)...);
+      const auto make = [&] { added.body = std::make_unique<T>(ctx, std::forward<Args>(args)...); };
+      construct(added, make);
     }
     handle<typename T::protocol> made(added.where);
     enter(std::move(added));
     return made;
   }
 
-  template <class Protocol>
-  static void note_argument(member& added, const handle<Protocol>& given) {
-    ++added.arguments;
-    if (given)
-      added.handles.push_back(given.where());
-    else
-      added.unset.push_back(added.arguments);
-  }
-  template <class Other>
-  static void note_argument(member& added, const Other&) {
-    ++added.arguments;
+  template <class Argument>
+  static void note_argument(member& added, const Argument& given) {
+    added.given.next_argument();
+    if constexpr (requires { given.wire(added.given); })
+      given.wire(added.given);
+    else if constexpr (requires { added.given.needs(given); })
+      added.given.needs(given);
   }
 
   template <class Protocol, class Request>
@@ -191,10 +231,16 @@ private:
   }
 
   [[nodiscard]] member open(std::string name, traits kind);
+  /// An exception of a library ends up in `faults_`.
+  void construct(const member& added, const std::function<void()>& make);
   [[nodiscard]] context context_for(const member& added) const;
   void enter(member added);
   static void post_call(const detail::address& to, std::shared_ptr<detail::posted_call> call);
   [[nodiscard]] result<void> check_wiring() const;
+  [[nodiscard]] result<void> check_lookups() const;
+  [[nodiscard]] result<void> check_members() const;
+  /// The names from one actor to another along the handles that they were given; empty: no way.
+  [[nodiscard]] std::vector<std::string> path(const std::string& from, const std::string& to) const;
   [[nodiscard]] member* member_named(const std::string& name);
   /// Runs `question(actor)` on the actor's turn; empty when it does not answer in time.
   /// Steps the simulation, where there is one, until `done()` or until nothing is left to do; on
@@ -215,6 +261,7 @@ private:
   std::shared_ptr<detail::graph_core> core_;
   std::unique_ptr<detail::mailbox_system> mailboxes_;
   std::vector<member> members_;
+  std::vector<error> faults_; ///< Of building; the first one is what `start` says.
   detail::address driver_;
   scope* driver_scope_ = nullptr;
   bool started_ = false;

@@ -1,8 +1,8 @@
 #include "messages/frame.hpp"
 
 #include "messages/block_pool.hpp"
-#include "messages/catalogue_generated.hpp"
 #include "messages/limits.hpp"
+#include "messages/message_list.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -48,12 +48,6 @@ static_assert(sizeof(wire_header) == 112 && std::is_trivially_copyable_v<wire_he
 constexpr std::size_t padded(std::size_t bytes) {
   return (bytes + limits::tensor_alignment_bytes - 1) / limits::tensor_alignment_bytes *
          limits::tensor_alignment_bytes;
-}
-
-const detail::message_entry* find_entry(message_type type) noexcept {
-  const auto* const place =
-      std::ranges::lower_bound(detail::message_catalogue, type, {}, &detail::message_entry::type);
-  return place != std::end(detail::message_catalogue) && place->type == type ? place : nullptr;
 }
 
 std::atomic<std::uint64_t>& copied_bytes() noexcept {
@@ -167,12 +161,12 @@ attachment copy_attachment(std::span<const std::byte> bytes) {
 }
 
 std::string_view message_name(message_type type) noexcept {
-  const auto* const entry = find_entry(type);
+  const auto* const entry = detail::find_message(type);
   return entry != nullptr ? entry->name : "unknown message";
 }
 
 bool is_mutating(message_type type) noexcept {
-  const auto* const entry = find_entry(type);
+  const auto* const entry = detail::find_message(type);
   return entry != nullptr && entry->mutating;
 }
 
@@ -224,7 +218,7 @@ std::vector<std::byte> encode(const frame& value) {
 result<frame> decode(std::span<const std::byte> bytes) {
   const auto header = read_header(bytes);
   if (!header) return failure(header.error());
-  const auto* const entry = find_entry(message_type{header->type});
+  const auto* const entry = detail::find_message(message_type{header->type});
   if (entry == nullptr)
     return failure(errc::unsupported,
                    "frame: message type " + std::to_string(header->type) + " is not declared");

@@ -75,8 +75,7 @@ void actor_access::start(actor& started) {
 
 void actor_access::settle_stop(actor& stopping) {
   if (stopping.failed_ && !stopping.stopping_) stopping.begin_stop();
-  // What shielded work spawned meanwhile must not outlive the members that it uses.
-  if (stopping.stopping_) stopping.root_.cancel();
+  if (stopping.stopping_) stopping.root_.cancel(); // What shielded work spawned meanwhile.
   if (stopping.broken_) stopping.shield_.cancel();
   stopping.queue_.go_on();
 }
@@ -114,6 +113,10 @@ actor::actor(context ctx)
 }
 
 actor::~actor() = default;
+
+result<void> actor::check_graph(const graph_roster&) const {
+  return {};
+}
 
 task<void> actor::run() {
   co_return;

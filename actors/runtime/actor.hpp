@@ -25,6 +25,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 namespace weir {
 
@@ -35,6 +36,12 @@ struct actor_counters {
   std::size_t unsettled_leases = 0;
   std::size_t open_streams = 0;
   std::uint64_t late_answers = 0; ///< Came after their asker was gone; only counted.
+};
+
+/// Who takes part in barriers, by name, in the order of addition.
+struct graph_roster {
+  std::vector<std::string> origins;
+  std::vector<std::string> owners;
 };
 
 class actor : private run_queue_host {
@@ -71,6 +78,17 @@ protected:
     add(std::make_unique<detail::note_handler<Self, Note>>(static_cast<Self*>(this), handler));
   }
 
+  /// Anything else is no handler.
+  template <class Handler>
+  void serve(Handler) {
+    static_assert(!std::is_same_v<Handler, Handler>,
+                  "a handler takes its message by value, a mutating one after a lease_ref, and "
+                  "returns task<result<message<Reply>>>, or task<void> for a note");
+  }
+
+  /// Looks at the graph that this actor was added to, before anything starts; an error is that of
+  /// `graph::start`. By default all is well.
+  [[nodiscard]] virtual result<void> check_graph(const graph_roster& all) const;
   /// The actor's own coroutine, spawned in the root scope when the graph starts.
   virtual task<void> run();
 

@@ -29,8 +29,8 @@ public:
   [[nodiscard]] world& env() const noexcept;
   [[nodiscard]] incarnation life() const noexcept;
 
-  /// Another actor of the graph that was added before, as one that answers `Protocol`; empty when
-  /// there is none of this name.
+  /// Another actor of the graph, as one that answers `Protocol`; empty when there is none of this
+  /// name. In a constructor it must have been added before: else the graph does not start.
   template <class Protocol>
   [[nodiscard]] handle<Protocol> find(const std::string& name) const {
     return handle<Protocol>(find_address(name));

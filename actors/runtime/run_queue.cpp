@@ -150,9 +150,11 @@ void run_queue::check_held(const char* wait, std::source_location where) const {
   for (const detail::promise_base* at = running_; at != nullptr; at = at->caller()) {
     held_.each([&](const detail::held_right& right) {
       if (right.holder_ != at) return;
+      const bool known = right.since_.line() != 0;
+      const std::string place_since = known ? " (" + place(right.since_) + ")" : std::string();
       const std::string text = host_->host_name() + " waits for " + wait + " while it holds " +
-                               right.what_ + " (" + place(right.since_) +
-                               "): no barrier could pass before; release the lease first";
+                               right.what_ + place_since +
+                               ": no barrier could pass before; release the lease first";
       detail::ensure_failed(text.c_str(), where);
     });
   }

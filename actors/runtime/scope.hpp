@@ -69,12 +69,16 @@ public:
   /// pointer as its first argument, and the object must outlive the scope.
   template <class Callable, class... Args>
   void spawn(Callable callable, Args... args) {
-    static_assert(std::is_same_v<std::invoke_result_t<Callable, Args...>, task<void>>,
-                  "a spawned callable returns task<void>");
-    if constexpr (detail::owns_arguments<Callable>)
-      adopt(std::invoke(callable, std::move(args)...));
-    else
-      adopt(detail::run_child(std::move(callable), std::move(args)...));
+    static_assert(std::is_invocable_v<Callable, Args...>,
+                  "a spawned callable takes the arguments that are passed with it");
+    if constexpr (std::is_invocable_v<Callable, Args...>) {
+      static_assert(std::is_same_v<std::invoke_result_t<Callable, Args...>, task<void>>,
+                    "a spawned callable returns task<void>");
+      if constexpr (detail::owns_arguments<Callable>)
+        adopt(std::invoke(callable, std::move(args)...));
+      else
+        adopt(detail::run_child(std::move(callable), std::move(args)...));
+    }
   }
 
   /// Destroys all children, youngest first. Not to be called by one of them.

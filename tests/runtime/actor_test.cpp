@@ -174,8 +174,8 @@ TEST_SUITE("runtime/actor") {
     };
     std::ignore = system.add<user>("user", origin, owner_handle);
     const std::string dot = system.describe();
-    CHECK(dot.find("\"keeper\" [label=\"keeper\\nowner\"];") != std::string::npos);
-    CHECK(dot.find("\"user\" [label=\"user\\norigin\"];") != std::string::npos);
+    CHECK(dot.find("\"keeper\" [label=\"keeper\\nowner\", shape=cylinder];") != std::string::npos);
+    CHECK(dot.find("\"user\" [label=\"user\\norigin\", ") != std::string::npos);
     CHECK(dot.find("\"user\" -> \"keeper\";") != std::string::npos);
     CHECK(system.origins() == std::vector<std::string>{"user"});
     CHECK(system.owners() == std::vector<std::string>{"keeper"});

@@ -7,6 +7,9 @@ namespace weir::detail {
 
 class actor_access {
 public:
+  [[nodiscard]] static result<void> check_graph(const actor& asked, const graph_roster& all) {
+    return asked.check_graph(all);
+  }
   /// Spawns `run`; once, on the actor's first turn.
   static void start(actor& started);
   static void receive(actor& receiver, const address& from, parcel& came) {
@@ -15,6 +18,11 @@ public:
   /// Has failed or was told to stop: what is left to do is done, nothing new begins. Called
   /// between two resumptions.
   static void settle_stop(actor& stopping);
+  /// Destroys every coroutine, before the members of derived classes that they use.
+  static void unwind(actor& ending) noexcept {
+    ending.root_.cancel();
+    ending.shield_.cancel();
+  }
   /// Nothing is left that must end by itself.
   [[nodiscard]] static bool ended(const actor& asked) noexcept;
   [[nodiscard]] static std::string describe_asks(const actor& asked, std::chrono::nanoseconds age) {

@@ -50,6 +50,9 @@ void post(const address& to, const address& from, parcel&& sent);
 /// The run queue of the actor that owns the mailbox; for that actor alone.
 [[nodiscard]] run_queue& queue_of(const address& where) noexcept;
 
+/// Mailboxes of this process, with everything that lives in them: 0 once every graph is gone.
+[[nodiscard]] std::size_t mailboxes_alive() noexcept;
+
 /// Name of the actor that owns the mailbox, or "nobody".
 [[nodiscard]] std::string name_of(const address& where);
 

@@ -30,6 +30,7 @@
 #include <caf/resumable.hpp>
 #include <caf/scheduler/abstract_coordinator.hpp>
 
+#include <atomic>
 #include <optional>
 #include <typeinfo>
 
@@ -109,14 +110,21 @@ struct inbox_policy {
   using unique_pointer = std::unique_ptr<caf::mailbox_element, undelivered>;
 };
 
+std::atomic<std::size_t> cells_alive = 0;
+
 class cell final : public caf::local_actor, public caf::resumable, public runnable {
 public:
   cell(caf::actor_config& config, shared_name name, simulated_scheduler* schedule)
       : caf::local_actor(config), name_(std::move(name)), schedule_(schedule),
-        number_(schedule != nullptr ? schedule->enter(*name_) : 0) {}
+        number_(schedule != nullptr ? schedule->enter(*name_) : 0) {
+    ++cells_alive;
+  }
   cell(const cell&) = delete;
   cell& operator=(const cell&) = delete;
-  ~cell() override { drop_unread(); }
+  ~cell() override {
+    drop_unread();
+    --cells_alive;
+  }
 
   [[nodiscard]] const shared_name& shared() const noexcept { return name_; }
   [[nodiscard]] run_queue& queue() noexcept { return queue_; }
@@ -282,7 +290,7 @@ void cell::arm_wake() {
 void cell::end() {
   // Kept until the last line: the graph may go once it was told.
   const auto graph = actor_access::context_of(*owner_).graph();
-  actor_access::root(*owner_).cancel(); // Before the members that its children use.
+  actor_access::unwind(*owner_);
   owner_.reset();
   drop_unread();
   undelivered refuse;
@@ -325,6 +333,10 @@ void post(const address& to, const address& from, parcel&& sent) {
     unit = cell_of(from)->context();
   }
   block_of(to)->enqueue(wrap(from, std::move(sent)), unit);
+}
+
+std::size_t mailboxes_alive() noexcept {
+  return cells_alive;
 }
 
 std::string name_of(const address& where) {
