@@ -136,7 +136,7 @@ std::vector<std::string> graph::path(const std::string& from, const std::string&
   while (!pending.empty() && !reached.contains(to)) {
     const auto at = std::ranges::find(members_, pending.front(), &member::name);
     pending.pop_front();
-    for (const auto& given : at->handles) {
+    for (const auto& given : at->given.handles_) {
       std::string next = detail::name_of(given);
       if (reached.try_emplace(next, at->name).second) pending.push_back(std::move(next));
     }
