@@ -98,6 +98,17 @@ TEST_SUITE("runtime/drawing") {
     REQUIRE(!started);
     CHECK(has(started.error().text, "actor user: argument 1 after the context"));
   }
+
+  TEST_CASE("the barrier that an argument names is drawn") {
+    world env;
+    graph system(env);
+    system.add<peer>("writer", origin);
+    system.add<peer>("store", owner);
+    system.add<given<some_barrier>>("saver", some_barrier{{"writer"}, {"store"}});
+    const std::string dot = system.describe();
+    CHECK(has(dot, "\"saver\" -> \"writer\" [style=dashed"));
+    CHECK(has(dot, "\"saver\" -> \"store\" [style=dashed"));
+  }
 }
 
 } // namespace weir::test
