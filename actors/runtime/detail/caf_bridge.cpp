@@ -134,7 +134,10 @@ public:
     schedule(nullptr);
   }
 
+  /// Ends without a turn; null: nobody could be made for this mailbox.
   void discard(std::unique_ptr<actor> owner) {
+    if (inbox_.closed()) return;
+    if (owner == nullptr) return close();
     const run_queue::turn turn(queue_);
     owner_ = std::move(owner);
     end();
@@ -183,6 +186,8 @@ private:
   void arm_wake();
   [[nodiscard]] static std::uint32_t number_of(const detail::address& where) noexcept;
   void end();
+  /// While CAF's system lives: it must not find an open mailbox when the last reference goes.
+  void close();
   void drop_unread();
 
   shared_name name_;
@@ -293,10 +298,14 @@ void cell::end() {
   actor_access::unwind(*owner_);
   owner_.reset();
   drop_unread();
+  close();
+  graph->ended(*name_);
+}
+
+void cell::close() {
   undelivered refuse;
   inbox_.close(refuse);
   cleanup(caf::exit_reason::normal, context());
-  graph->ended(*name_);
 }
 
 void cell::drop_unread() {
