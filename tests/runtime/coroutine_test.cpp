@@ -152,7 +152,7 @@ TEST_SUITE("runtime/task") {
     signal until;
     test.root.spawn(&nested, &until, &log);
     test.settle();
-    const std::string text = test.queue.describe_tasks();
+    const std::string text = test.queue.dump_tasks();
     const auto parent = text.find("nested");
     const auto child = text.find("park");
     CHECK(text.starts_with("test\n"));
@@ -160,7 +160,7 @@ TEST_SUITE("runtime/task") {
     REQUIRE(child != std::string::npos);
     CHECK(parent < child);
     CHECK(text.find("coroutine_test.cpp:") != std::string::npos);
-    CHECK(text.find("waits for a signal at") > child);
+    CHECK(text.find("waits for a signal\n") > child);
     test.root.cancel();
   }
 }
