@@ -124,7 +124,9 @@ public:
     schedule(nullptr);
   }
 
+  /// Ends without a turn; null: nobody could be made for this mailbox.
   void discard(std::unique_ptr<actor> body) {
+    if (inbox_.closed()) return;
     const run_queue::turn turn(queue_);
     if (body == nullptr) return close();
     lives_.begin(std::move(body), nullptr);
@@ -174,7 +176,8 @@ private:
   void arm_wake();
   [[nodiscard]] static std::uint32_t number_of(const detail::address& where) noexcept;
   void end();
-  /// Nothing is taken any more; what was not read is refused.
+  /// Nothing is taken any more, and what was not read is refused; while CAF's system lives: it must
+  /// not find an open mailbox when the last reference goes.
   void close();
   void drop_unread();
 
