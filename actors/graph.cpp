@@ -263,8 +263,11 @@ void graph::end(member& running) {
 result<void> graph::stop() {
   std::string late;
   for (auto each = members_.rbegin(); each != members_.rend(); ++each) {
-    if (each->body != nullptr) mailboxes_->discard(each->where, std::move(each->body));
-    if (each->running) end(*each);
+    if (!each->running) {
+      mailboxes_->discard(each->where, std::move(each->body));
+      continue;
+    }
+    end(*each);
     if (each->running) late += (late.empty() ? "" : ", ") + each->name;
   }
   if (late.empty()) return {};
