@@ -1,5 +1,6 @@
 /// Leased requests behind a fault actor: applied once, and settled at the latest when it ends.
 #include "actors/fault/fault.hpp"
+#include "actors/runtime/simulation.hpp"
 #include "tests/runtime/actors_under_test.hpp"
 #include "tests/support/eventually.hpp"
 
@@ -79,9 +80,50 @@ struct writing_graph {
   handle<writer_protocol> writing;
 };
 
+/// Writes twenty times, whatever is lost, and finishes the run.
+class stubborn_writer : public actor {
+public:
+  using protocol = weir::protocol<>;
+  static constexpr bool is_origin = true;
+
+  stubborn_writer(context ctx, handle<keeper_protocol> keeper)
+      : actor(std::move(ctx)), keeper_(std::move(keeper)) {}
+
+private:
+  task<void> run() override {
+    for (int written = 0; written < 20;) {
+      auto lease = co_await mutations().enter();
+      auto reserved = co_await keeper_.ask(lease, pack(ReserveBatchT()), within(1s));
+      if (reserved) ++written;
+    }
+    finish_run();
+  }
+
+  handle<keeper_protocol> keeper_;
+};
+
+simulated_run simulate_faults(std::uint64_t seed) {
+  return simulate(seed, [](graph& system) {
+    const fault_plan plan{any_request().drop().chance(0.2),
+                          any_request().delay(1ms, 9ms).chance(0.5),
+                          any_reply().duplicate().chance(0.3)};
+    const auto direct = system.add<keeper>("keeper");
+    const auto flaky = system.add<fault<keeper_protocol>>("flaky", direct, plan);
+    system.add<stubborn_writer>("writer", flaky);
+  });
+}
+
 } // namespace
 
 TEST_SUITE("faults/lease") {
+  TEST_CASE("in a simulation a seed is a schedule of faults, another one is another") {
+    const simulated_run first = simulate_faults(1);
+    CHECK(first.outcome.has_value());
+    CHECK(first.elapsed > 1s); // Something was dropped, and its deadline passed.
+    CHECK(simulate_faults(1).trace_hash == first.trace_hash);
+    CHECK(simulate_faults(2).trace_hash != first.trace_hash);
+  }
+
   TEST_CASE("leased requests that are duplicated and reordered are applied once each") {
     const fault_plan plan{
         on<ReserveBatch>().duplicate(3).chance(0.4),

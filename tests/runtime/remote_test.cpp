@@ -1,4 +1,6 @@
 /// Remote handles: two graphs of one process over 127.0.0.1, on ports that the system chose.
+#include "actors/fault/fault.hpp"
+#include "actors/runtime/simulation.hpp"
 #include "tests/runtime/actors_under_test.hpp"
 #include "tests/runtime/two_graphs.hpp"
 
@@ -90,6 +92,28 @@ TEST_SUITE("runtime/remote") {
     CHECK(test.near.ask_blocking(asking, pack(ask), within(10s)));
     CHECK(test.seen() == "20 applied, 0 notes");
     CHECK(test.near.counters().unsettled_leases == 0);
+  }
+
+  TEST_CASE("a fault actor stands in front of a remote handle, and duplicates are applied once") {
+    two_graphs test;
+    const fault_plan plan{on<ReserveBatch>().duplicate(2)};
+    const auto flaky = test.near.add<fault<keeper_protocol>>("flaky", test.connect(), plan);
+    const auto asking = test.near.add<client>("client", flaky);
+    REQUIRE(test.near.start());
+    RequestCheckpointT ask;
+    ask.step = 10;
+    CHECK(test.near.ask_blocking(asking, pack(ask), within(10s)));
+    CHECK(test.seen() == "10 applied, 0 notes");
+  }
+
+  TEST_CASE("a simulated graph has no network") {
+    simulation around(simulation_options{});
+    graph system(around.env());
+    const auto direct = system.add<keeper>("keeper");
+    const auto published = system.publish(direct, "keeper");
+    REQUIRE(!published);
+    CHECK(published.error().code == errc::unsupported);
+    CHECK(!system.connect<keeper_protocol>("127.0.0.1", 1, "keeper", within(1s)));
   }
 
   TEST_CASE("an error of the handler crosses with code, text, origin and subject") {

@@ -183,8 +183,8 @@ private:
     const handle_type handle = links_.at(link).handle;
     forget(link);
     close(handle);
-    // What was written is sent still. Nothing more is read: CAF would wait for the peer to close its
-    // end as well, and one that never does would keep the network's thread for ever.
+    // What was written is sent still. Nothing more is read: CAF would wait for the peer to close
+    // its end as well, and one that never does would keep the network's thread for ever.
     ::shutdown(static_cast<int>(handle.id()), SHUT_RD);
   }
 
