@@ -1,6 +1,7 @@
 #include "dataplane/bundle_writer.hpp"
 
 #include "dataplane/set_aside.hpp"
+#include "messages/rule.hpp"
 
 #include <algorithm>
 #include <array>
@@ -132,8 +133,9 @@ result<publish_outcome> bundle_writer::publish_in_order(publication& what) {
     return failure(std::move(synced.error()));
   auto written = write_manifest(what); // 3
   if (!written) return failure(std::move(written.error()));
-  if (auto synced = storage_->sync_directory(directory_); !synced) // 4
-    return failure(std::move(synced.error()));
+  if (enforced(rule::directory_synced_after_manifest))
+    if (auto synced = storage_->sync_directory(directory_); !synced) // 4
+      return failure(std::move(synced.error()));
   if (auto current = what.still_current(); !current) return failure(std::move(current.error()));
   const auto name = rename_to_free_name(what.step); // 5
   if (!name) return failure(name.error());

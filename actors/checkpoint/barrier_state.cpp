@@ -1,6 +1,7 @@
 #include "actors/checkpoint/barrier_state.hpp"
 
 #include "actors/checkpoint/balance.hpp"
+#include "messages/rule.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -150,7 +151,8 @@ void barrier_state::decide(std::int64_t now, barrier_effects& effects) {
   timings_.hold_ns = now - started_ns_;
   std::string broken;
   for (const participant& origin : origins_)
-    if (!origin.held) broken.append(" gate of ").append(origin.name).append(" did not hold;");
+    if (!origin.held && enforced(rule::published_only_if_held))
+      broken.append(" gate of ").append(origin.name).append(" did not hold;");
   for (const owner_part& owner : owners_)
     if (owner.report.tainted) broken.append(" ").append(owner.name).append(" is tainted;");
   if (!broken.empty()) {

@@ -1,9 +1,23 @@
 #include "actors/checkpoint/owner_capture.hpp"
 
+#include "messages/rule.hpp"
+
 namespace weir {
+
+result<void> capture_ledger::admissible(epoch_id lease_epoch) const {
+  const bool is_foreign = lease_epoch != newest_ && !enforced(rule::foreign_epoch_taints);
+  if (!is_foreign && lease_epoch >= fence_) return {};
+  return failure(errc::conflict, "a lease of epoch " + to_string(lease_epoch) +
+                                     " is refused in epoch " + to_string(newest_));
+}
+
+bool capture_ledger::accepts(epoch_id epoch) const {
+  return epoch > newest_ || !enforced(rule::stale_epochs_ignored);
+}
 
 void capture_ledger::applied(epoch_id lease_epoch) {
   ++mutations_;
+  if (!enforced(rule::foreign_epoch_taints)) return;
   ahead_ = std::max(ahead_, lease_epoch);
   if (kept_ && lease_epoch < kept_->epoch) kept_->tainted = true;
 }
@@ -17,6 +31,7 @@ capture_facts capture_ledger::cut(epoch_id epoch) {
 
 bool capture_ledger::abort(epoch_id epoch) {
   newest_ = std::max(newest_, epoch);
+  if (!enforced(rule::fence_only_by_instance)) fence_ = newest_;
   if (!kept_ || kept_->epoch > epoch) return false;
   kept_.reset();
   return true;

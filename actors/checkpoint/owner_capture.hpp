@@ -40,13 +40,16 @@ struct capture_facts {
 /// Epochs, taint and mutation counts, without the capture itself.
 class capture_ledger {
 public:
+  /// Whether a leased request may be applied. Always, whatever its epoch: refusing it would leave
+  /// half of its transaction for ever. Only a suspended rule (messages/rule.hpp) refuses.
+  [[nodiscard]] result<void> admissible(epoch_id lease_epoch) const;
   /// A leased request was applied. Counts a mutation. `lease_epoch` is the lease's.
   void applied(epoch_id lease_epoch);
   /// A mutation without a lease, for example the first capture of a fresh state.
   void mutated() { ++mutations_; }
 
   /// Whether a Cut would be obeyed.
-  [[nodiscard]] bool accepts(epoch_id epoch) const { return epoch > newest_; }
+  [[nodiscard]] bool accepts(epoch_id epoch) const;
   /// Obeys a Cut. @pre accepts(epoch).
   capture_facts cut(epoch_id epoch);
   /// Drops the capture of this epoch and everything older. Returns whether one was dropped.
@@ -78,6 +81,8 @@ private:
   std::uint64_t mutations_ = 0;
   std::uint64_t published_ = 0;
   std::optional<kept_capture> kept_;
+  /// Older leases are refused; stays at its start unless a rule is suspended.
+  epoch_id fence_ = {};
 };
 
 /// The ledger with the capture. `Captured` is what the owner pins in O(1): a snapshot, a
@@ -86,6 +91,9 @@ private:
 template <class Captured>
 class owner_capture {
 public:
+  [[nodiscard]] result<void> admissible(epoch_id lease_epoch) const {
+    return ledger_.admissible(lease_epoch);
+  }
   void applied(epoch_id lease_epoch) { ledger_.applied(lease_epoch); }
   void mutated() { ledger_.mutated(); }
 

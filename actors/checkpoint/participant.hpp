@@ -56,6 +56,9 @@ protected:
   /// Captures the durable state, in O(1). Called between two handlers, never inside a mutation.
   [[nodiscard]] virtual captured_section capture();
 
+  [[nodiscard]] result<void> admissible(const lease_ref& lease) const override {
+    return captured_.admissible(lease.epoch());
+  }
   /// Counts a mutation that was applied under a lease, and taints a capture that it came too late
   /// for. Every handler of a mutating request calls it, once it applied.
   void applied(const lease_ref& lease) { captured_.applied(lease.epoch()); }

@@ -1,5 +1,7 @@
 #include "actors/replay/replay_state.hpp"
 
+#include "messages/rule.hpp"
+
 #include <algorithm>
 #include <set>
 #include <tuple>
@@ -88,7 +90,7 @@ std::vector<group_id> replay_state::grant_permits() {
 
 bool replay_state::needed_at(group_id group, weight_version version) const {
   const auto place = starts_.find(group);
-  if (place == starts_.end()) return false;
+  if (place == starts_.end() || !enforced(rule::open_step_granted_credit)) return false;
   if (policy_->stamps())
     return place->second.target_step <= static_cast<std::int64_t>(version.value);
   const auto older = [&place](const auto& other) {

@@ -1,5 +1,7 @@
 #include "actors/rollout/reconcile.hpp"
 
+#include "messages/rule.hpp"
+
 #include <algorithm>
 #include <map>
 #include <memory>
@@ -86,6 +88,10 @@ bool waits_reserved(const unconsumed& one) {
   return record != nullptr && record->phase == group_phase::reserved;
 }
 
+bool is_unfinished(const unconsumed& one) {
+  return std::holds_alternative<ledger_record>(one);
+}
+
 /// Stamps groups anew, batch by batch, in copies of both images.
 class restamping {
 public:
@@ -100,7 +106,8 @@ public:
   }
 
   void run() {
-    const std::vector<unconsumed> groups = in_order_of_dispatch(ledger_, replay_);
+    std::vector<unconsumed> groups = in_order_of_dispatch(ledger_, replay_);
+    if (!enforced(rule::restamped_on_resume)) std::erase_if(groups, is_unfinished);
     const std::size_t wanted = ledger_.groups_per_step;
     for (std::size_t at = 0; at < groups.size(); at += wanted) {
       const std::span batch = std::span(groups).subspan(at, std::min(wanted, groups.size() - at));

@@ -2,6 +2,7 @@
 
 #include "actors/runtime/failpoint.hpp"
 #include "actors/runtime/stream.hpp"
+#include "messages/rule.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -272,11 +273,18 @@ task<result<void>> rollout::admit_next(next_supply next) {
   stamp.target_step = outcome->target_step;
   stamp.admission_version = outcome->admission_version.value;
   stamp.window = outcome->window;
+  std::vector<group_ptr> batch;
   for (const group_id group : outcome->groups) {
     auto prompt = reserved_prompts_.extract(group);
     ensure(!prompt.empty(), "an admitted group was reserved here");
-    start(make_group(std::move(prompt.mapped()), stamp, 0));
+    batch.push_back(make_group(std::move(prompt.mapped()), stamp, 0));
   }
+  for (std::size_t i = 0; i < batch.size() && !enforced(rule::slot_per_group); ++i) {
+    auto slot = co_await take_slot(batch[i]); // None starts before all have a place.
+    if (!slot) co_return failure(std::move(slot.error()));
+  }
+  for (const group_ptr& group : batch)
+    start(group);
   co_return result<void>();
 }
 

@@ -55,6 +55,10 @@ void reply_guard::send(answer given) noexcept {
   actor_access::answer(*std::exchange(answering_, nullptr), origin_, std::move(given));
 }
 
+void reply_guard::repeat(const answer& given) noexcept {
+  actor_access::answer(*answering_, origin_, given);
+}
+
 void reply_guard::refuse(error reason) noexcept {
   if (reason.origin.empty()) reason.origin = answering_->name();
   if (reason.subject.empty()) reason.subject = message_name(origin_.type);
@@ -71,6 +75,10 @@ void actor_access::start(actor& started) {
 
 void actor_access::settle_stop(actor& stopping) {
   if (stopping.failed_ && !stopping.stopping_) stopping.begin_stop();
+  // What shielded work spawned meanwhile must not outlive the members that it uses.
+  if (stopping.stopping_) stopping.root_.cancel();
+  if (stopping.broken_) stopping.shield_.cancel();
+  stopping.queue_.go_on();
 }
 
 bool actor_access::ended(const actor& asked) noexcept {
@@ -111,13 +119,23 @@ task<void> actor::run() {
   co_return;
 }
 
+result<void> actor::admissible(const lease_ref&) const {
+  return {};
+}
+
 mutation_gate& actor::mutations() noexcept {
   ensure(gate_.has_value(), "only an origin starts mutations");
   return *gate_;
 }
 
+void actor::host_failed(error reason) noexcept {
+  broken_ = true;
+  fail(std::move(reason));
+}
+
 void actor::fail(error reason) {
   failed_ = true;
+  queue_.halt();
   ctx_.graph()->failed(name(), std::move(reason));
 }
 
@@ -160,7 +178,10 @@ void actor::receive(const detail::address& from, detail::parcel& came) {
     queue_.timers().expire(queue_.now());
     return;
   case detail::parcel_kind::stop:
-    if (!stopping_) begin_stop();
+    if (came.reason != nullptr)
+      fail(*came.reason);
+    else if (!stopping_)
+      begin_stop();
     return;
   case detail::parcel_kind::stream_open:
   case detail::parcel_kind::stream_credit:
@@ -196,7 +217,10 @@ void actor::serve_request(const detail::address& from, frame& request) {
   if (header.sender != nullptr && header.life != life())
     return refuse(errc::conflict, "sent in incarnation " + std::to_string(header.life.value) +
                                       ", this is " + std::to_string(life().value));
-  if (place == handlers_.end()) return refuse(errc::unsupported, name() + " does not answer this");
+  if (place == handlers_.end()) {
+    if (!relay_frame(asked, request)) refuse(errc::unsupported, name() + " does not answer this");
+    return;
+  }
   detail::handler& handler = *place->second;
   if (handler.mutating() && !header.lease.present())
     return refuse(errc::invalid_argument, "a mutating request needs a lease");
@@ -207,7 +231,15 @@ void actor::serve_request(const detail::address& from, frame& request) {
   root_.adopt(handler.start(*this, std::move(asked), std::move(request.content)));
 }
 
+bool actor::relay_frame(detail::request_origin&, frame&) {
+  return false;
+}
+
 bool actor::admit_leased(const detail::request_origin& asked) {
+  if (const auto fine = admissible(lease_ref(asked.lease)); !fine) {
+    detail::send_refusal(ctx_.self(), name(), asked, fine.error().code, fine.error().text);
+    return false;
+  }
   detail::answer again;
   switch (replies_.admit(asked.lease, {asked.to, asked.request_id}, again)) {
   case detail::reply_memory::verdict::first:

@@ -74,6 +74,10 @@ protected:
   /// The actor's own coroutine, spawned in the root scope when the graph starts.
   virtual task<void> run();
 
+  /// Whether a leased request may be handled at all; asked before its handler starts. An error is
+  /// its answer, and nothing is remembered of it.
+  [[nodiscard]] virtual result<void> admissible(const lease_ref& lease) const;
+
   /// The root scope: its children end with the actor.
   [[nodiscard]] scope& children() noexcept { return root_; }
   [[nodiscard]] world& env() const noexcept { return ctx_.env(); }
@@ -102,13 +106,16 @@ private:
   }
   [[nodiscard]] detail::ask_table* host_asks() noexcept override { return &asks_; }
   [[nodiscard]] blocking_pool& host_pool() noexcept override { return env().pool(); }
-  void host_failed(error reason) noexcept override { fail(std::move(reason)); }
+  void host_failed(error reason) noexcept override;
 
   void add(std::unique_ptr<detail::handler> handler);
   void receive(const detail::address& from, detail::parcel& came);
   void receive_frame(const detail::address& from, detail::parcel& came);
   void serve_request(const detail::address& from, frame& request);
   [[nodiscard]] bool admit_leased(const detail::request_origin& origin);
+  /// Takes over a frame that no handler is registered for: `detail::relay_actor`. False: it is
+  /// refused.
+  [[nodiscard]] virtual bool relay_frame(detail::request_origin& asked, frame& request);
   void begin_stop();
 
   // Services first, then state, scopes last: they are destroyed first.
@@ -121,6 +128,7 @@ private:
   std::unordered_map<std::uint32_t, std::unique_ptr<detail::handler>> handlers_;
   bool stopping_ = false;
   bool failed_ = false;
+  bool broken_ = false; ///< By an exception: what is shielded cannot be finished either.
   scope shield_;
   scope root_;
 };

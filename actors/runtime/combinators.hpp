@@ -28,6 +28,16 @@ value_or_unit<T> take_value(task_frame<T>& child) {
     return child.promise().take();
 }
 
+/// Destroys frames as a scope does, the youngest first, except the one of `spared`.
+template <class Frames, std::size_t... Index>
+void destroy_frames(Frames& frames, const promise_base* spared,
+                    std::index_sequence<Index...>) noexcept {
+  const auto destroy = [spared](auto& frame) {
+    if (frame.alive() && static_cast<promise_base*>(&frame.promise()) != spared) frame.destroy();
+  };
+  (destroy(std::get<sizeof...(Index) - 1 - Index>(frames)), ...);
+}
+
 template <class... T>
 class [[nodiscard]] when_all_awaiter final : private child_observer {
 public:
@@ -35,6 +45,7 @@ public:
       : children_(std::move(children)...) {}
   when_all_awaiter(const when_all_awaiter&) = delete;
   when_all_awaiter& operator=(const when_all_awaiter&) = delete;
+  ~when_all_awaiter() { destroy_frames(children_, nullptr, std::index_sequence_for<T...>()); }
 
   [[nodiscard]] bool await_ready() const noexcept { return sizeof...(T) == 0; }
   template <class Promise>
@@ -74,6 +85,7 @@ public:
       : children_(std::move(children)...) {}
   first_of_awaiter(const first_of_awaiter&) = delete;
   first_of_awaiter& operator=(const first_of_awaiter&) = delete;
+  ~first_of_awaiter() { destroy_frames(children_, nullptr, std::index_sequence_for<T...>()); }
 
   [[nodiscard]] bool await_ready() const noexcept { return false; }
   template <class Promise>
@@ -93,10 +105,7 @@ private:
   /// The losers are gone before anything else runs.
   void finished(promise_base& child) noexcept override {
     winner_ = &child;
-    const auto lose = [&child](auto& other) {
-      if (static_cast<promise_base*>(&other.promise()) != &child) other.destroy();
-    };
-    std::apply([&lose](auto&... other) { (lose(other), ...); }, children_);
+    destroy_frames(children_, winner_, std::index_sequence_for<T...>());
     parent_->queue().call(*parent_);
   }
   template <std::size_t... Index>
@@ -128,6 +137,8 @@ struct flat_result<result<T>> {
 
 /// The error of a deadline that passed, naming what was too slow.
 [[nodiscard]] error deadline_error(const promise_base& late, deadline_after limit);
+/// The error of one that had passed before its task began.
+[[nodiscard]] error deadline_passed_error(const promise_base& unstarted, const run_queue& queue);
 
 template <class T>
 class [[nodiscard]] deadline_awaiter final : private child_observer, private timer_node {
@@ -141,14 +152,19 @@ public:
 
   [[nodiscard]] bool await_ready() const noexcept { return false; }
   template <class Promise>
-  void await_suspend(std::coroutine_handle<Promise> parent,
+  bool await_suspend(std::coroutine_handle<Promise> parent,
                      std::source_location where = std::source_location::current()) {
     parent_ = &parent.promise();
     parent_->waiting("its callee, with a deadline", where);
     run_queue& queue = parent_->queue();
+    if (limit_.duration.count() <= 0) {
+      late_.emplace(deadline_passed_error(child_.promise(), queue));
+      return false;
+    }
     child_.promise().start(queue, parent_, this);
     queue.call(child_.promise());
     queue.timers().arm(*this, queue.now() + limit_.duration);
+    return true;
   }
   value_type await_resume() {
     if (late_) return value_type(tl::unexpect, std::move(*late_));
@@ -215,7 +231,8 @@ public:
     state_->waiting = &waiting;
     scope* shield = waiting.queue().shield();
     ensure(shield != nullptr, "shielded is used inside an actor");
-    shield->adopt(run_shielded<T>(std::move(work_), state_));
+    promise_base& root = shield->adopt(run_shielded<T>(std::move(work_), state_));
+    root.called_by(&state_->waiting); // In the state, which lives as long as the root's frame.
   }
   T await_resume() {
     if constexpr (!std::is_void_v<T>) return std::move(*state_->value);
@@ -236,7 +253,7 @@ template <class... T>
 }
 
 /// Runs all tasks; gives a variant with the value of the first one that ends. The others are
-/// cancelled, and gone before this wait is over.
+/// cancelled, the youngest first, and gone before this wait is over.
 template <class... T>
 [[nodiscard]] detail::first_of_awaiter<T...> first_of(task<T>... tasks) {
   static_assert(sizeof...(T) > 0, "first_of chooses between at least one task");
@@ -244,7 +261,8 @@ template <class... T>
 }
 
 /// Runs one task for at most `limit`; then it is cancelled and the value is errc::timed_out. A
-/// `task<result<T>>` gives one flat `result<T>`.
+/// limit that is not positive has passed already: the task never begins. A `task<result<T>>` gives
+/// one flat `result<T>`.
 template <class T>
 [[nodiscard]] detail::deadline_awaiter<T> with_deadline(task<T> work, deadline_after limit) {
   return detail::deadline_awaiter<T>(detail::frame_of(work), limit);

@@ -36,6 +36,12 @@ error deadline_error(const promise_base& late, deadline_after limit) {
   return error{errc::timed_out, std::move(text), late.queue().host().host_name()};
 }
 
+error deadline_passed_error(const promise_base& unstarted, const run_queue& queue) {
+  std::string text = unstarted.made_at().function_name();
+  text += " did not begin: its deadline had passed already";
+  return error{errc::timed_out, std::move(text), queue.host().host_name()};
+}
+
 void sleep_awaiter::expired() noexcept {
   sleeper_->queue().wake(*sleeper_);
 }

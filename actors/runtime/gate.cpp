@@ -7,11 +7,13 @@ lease& lease::operator=(lease&& other) noexcept {
     release();
     gate_ = std::exchange(other.gate_, nullptr);
     transaction_ = other.transaction_;
+    other.holding_.drop();
   }
   return *this;
 }
 
 void lease::release() noexcept {
+  holding_.drop();
   if (mutation_gate* gate = std::exchange(gate_, nullptr)) gate->release(transaction_);
 }
 
@@ -40,6 +42,10 @@ bool enter_awaiter::await_ready() {
   return given_.has_value();
 }
 
+lease enter_awaiter::await_resume() noexcept {
+  return lease(std::move(*given_), gate_.queue_, where_);
+}
+
 void enter_awaiter::wait(promise_base& entering, std::source_location where) noexcept {
   suspend(entering, "an open mutation gate", where);
   gate_.entering_.push_back(*this);
@@ -66,6 +72,10 @@ result<void> quiesced_awaiter::await_resume() const {
 
 mutation_gate::mutation_gate(run_queue& queue, shared_name origin, std::uint64_t instance)
     : queue_(queue), origin_(std::move(origin)), instance_(instance) {}
+
+mutation_gate::~mutation_gate() {
+  ensure(state_.unsettled() == 0, "no lease outlives the gate that gave it out");
+}
 
 std::optional<lease> mutation_gate::try_enter() {
   if (!state_.open() || !entering_.empty()) return std::nullopt;
@@ -123,7 +133,7 @@ void mutation_gate::abort(epoch_id epoch) {
 void mutation_gate::expired() noexcept {
   if (state_.expire(queue_.now()))
     state_changed();
-  else if (!state_.open())
+  else if (!state_.open() && queue_.now() < state_.hold_deadline())
     queue_.timers().arm(*this, state_.hold_deadline());
 }
 

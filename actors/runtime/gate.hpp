@@ -2,8 +2,16 @@
 ///
 /// `auto lease = co_await mutations().enter();` suspends while a barrier holds the gate, first come
 /// first served. A lease is the right to send mutating requests: `ask` takes it as first argument
-/// and stamps the frame. It is never held across a wait that another lease could block: whoever
-/// holds one must not enter again.
+/// and stamps the frame.
+///
+/// A lease is never held across a wait that another lease could block, nor across generation,
+/// transfers or disk. Calling `enter`, `offload`, or `next` and `push` of a stream is a bug that ends
+/// the process where
+///   - the coroutine that calls, or one that waits for it through `co_await`, a combinator or
+///     `shielded`, still has the lease that `enter` gave it; or
+///   - it answers a mutating request, which runs under the lease of another actor.
+/// A lease that was moved has no known holder from then on, nor has one of `try_enter`; a child that
+/// is spawned and joined does not count as called. Those are for the reviewer to see.
 #pragma once
 
 #include "actors/runtime/detail/wait_list.hpp"
@@ -19,6 +27,10 @@ namespace weir {
 
 class mutation_gate;
 
+namespace detail {
+class enter_awaiter;
+} // namespace detail
+
 /// The right to perform one mutation transaction. Move-only, counted by its gate; the destructor
 /// releases. A transaction of more than one request runs in `shielded`, so that cancelling the
 /// caller cannot leave it half done.
@@ -27,7 +39,9 @@ public:
   lease(const lease&) = delete;            // a lease is counted: it can be moved, never copied
   lease& operator=(const lease&) = delete; // a lease is counted: it can be moved, never copied
   lease(lease&& other) noexcept
-      : gate_(std::exchange(other.gate_, nullptr)), transaction_(other.transaction_) {}
+      : gate_(std::exchange(other.gate_, nullptr)), transaction_(other.transaction_) {
+    other.holding_.drop();
+  }
   lease& operator=(lease&& other) noexcept;
   ~lease() { release(); }
 
@@ -39,12 +53,19 @@ public:
 private:
   friend class mutation_gate;
   friend class lease_hold;
+  friend class detail::enter_awaiter;
 
   lease(mutation_gate& gate, std::uint64_t transaction) noexcept
       : gate_(&gate), transaction_(transaction) {}
+  /// For the coroutine that runs, until it is moved or released.
+  lease(lease&& given, run_queue& queue, std::source_location since) noexcept
+      : lease(std::move(given)) {
+    queue.hold(holding_, "a lease", since);
+  }
 
   mutation_gate* gate_;
   std::uint64_t transaction_;
+  detail::held_right holding_;
 };
 
 /// A request that was sent under a lease and is not answered: what keeps the transaction unsettled
@@ -89,7 +110,8 @@ namespace detail {
 
 class [[nodiscard]] enter_awaiter final : public wait_node {
 public:
-  explicit enter_awaiter(mutation_gate& gate) noexcept : gate_(gate) {}
+  enter_awaiter(mutation_gate& gate, std::source_location where) noexcept
+      : gate_(gate), where_(where) {}
   enter_awaiter(const enter_awaiter&) = delete;
   enter_awaiter& operator=(const enter_awaiter&) = delete;
   [[nodiscard]] bool await_ready();
@@ -98,13 +120,14 @@ public:
                      std::source_location where = std::source_location::current()) noexcept {
     wait(entering.promise(), where);
   }
-  lease await_resume() noexcept { return std::move(*given_); }
+  lease await_resume() noexcept;
 
 private:
   friend class weir::mutation_gate;
   void wait(promise_base& entering, std::source_location where) noexcept;
 
   mutation_gate& gate_;
+  std::source_location where_;
   std::optional<lease> given_;
 };
 
@@ -135,10 +158,18 @@ class mutation_gate : private detail::timer_node {
 public:
   /// `instance` numbers the lives of this origin: owners refuse what an older one sends.
   mutation_gate(run_queue& queue, shared_name origin, std::uint64_t instance);
+  mutation_gate(const mutation_gate&) = delete;
+  mutation_gate& operator=(const mutation_gate&) = delete;
+  /// @pre every lease was released, and what was sent under it answered or given up
+  ~mutation_gate() override;
 
   /// Suspends until the gate is open and everyone before has entered. Cancelling leaves the line,
-  /// or gives back the lease that was just given.
-  [[nodiscard]] detail::enter_awaiter enter() noexcept { return detail::enter_awaiter(*this); }
+  /// or gives back the lease that was just given. @pre the caller holds no lease
+  [[nodiscard]] detail::enter_awaiter
+  enter(std::source_location where = std::source_location::current()) noexcept {
+    queue_.ensure_nothing_held("an open mutation gate", where);
+    return detail::enter_awaiter(*this, where);
+  }
   /// A lease if the gate is open and nobody waits.
   [[nodiscard]] std::optional<lease> try_enter();
 

@@ -1,5 +1,7 @@
 #include "actors/runtime/gate_state.hpp"
 
+#include "messages/rule.hpp"
+
 namespace weir {
 
 gate_state::transaction_id gate_state::enter(time now) {
@@ -24,11 +26,13 @@ std::uint32_t gate_state::sent(transaction_id id) {
 }
 
 void gate_state::settle(std::map<transaction_id, transaction>::iterator place) {
-  if (place->second.released && place->second.unanswered == 0) transactions_.erase(place);
+  const bool answered = place->second.unanswered == 0 || !enforced(rule::settled_when_answered);
+  if (place->second.released && answered) transactions_.erase(place);
 }
 
 void gate_state::answered(transaction_id id) {
   const auto place = transactions_.find(id);
+  if (place == transactions_.end() && !enforced(rule::settled_when_answered)) return;
   ensure(place != transactions_.end(), "an answer belongs to an unsettled transaction");
   ensure(place->second.unanswered > 0, "a request is answered once");
   --place->second.unanswered;
@@ -44,7 +48,7 @@ void gate_state::released(transaction_id id) {
 }
 
 bool gate_state::close(epoch_id epoch, time now, time hold_limit) {
-  if (epoch <= last_epoch_) return false;
+  if (epoch <= last_epoch_ && enforced(rule::stale_epochs_ignored)) return false;
   last_epoch_ = epoch;
   hold_deadline_ = now + hold_limit;
   closed_ = true;
@@ -84,7 +88,7 @@ void gate_state::abort(epoch_id epoch) {
 }
 
 bool gate_state::expire(time now) noexcept {
-  if (!closed_ || now < hold_deadline_) return false;
+  if (!closed_ || now < hold_deadline_ || !enforced(rule::gate_opens_by_itself)) return false;
   open_now();
   return true;
 }

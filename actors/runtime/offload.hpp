@@ -70,9 +70,11 @@ private:
 /// `auto read = co_await offload(work);` runs `work()` on the blocking pool and gives its value.
 ///
 /// `work` owns all that it uses. Resumed on the actor. Cancelling leaves the work to finish; its
-/// value is dropped. A `work` that throws fails the actor.
+/// value is dropped. A `work` that throws fails the actor. @pre the caller holds no lease
 template <class Function>
-[[nodiscard]] detail::offload_awaiter<Function> offload(Function work) {
+[[nodiscard]] detail::offload_awaiter<Function>
+offload(Function work, std::source_location where = std::source_location::current()) {
+  detail::ensure_without_lease("blocking work", where);
   return detail::offload_awaiter<Function>(std::move(work));
 }
 

@@ -32,6 +32,7 @@ namespace detail {
 
 struct ready_tag;
 struct live_tag;
+struct held_tag;
 class promise_base;
 class ask_table;
 
@@ -63,9 +64,15 @@ public:
   /// the end; without one the parent is resumed.
   void start(run_queue& queue, promise_base* parent, child_observer* observer) noexcept;
   void complete() noexcept;
+  /// The parent does not wait for this one: `caller` does, while it is not null, or nobody.
+  void called_by(promise_base* const* caller) noexcept { caller_ = caller; }
 
   [[nodiscard]] run_queue& queue() const noexcept { return *queue_; }
   [[nodiscard]] const promise_base* parent() const noexcept { return parent_; }
+  /// The coroutine that cannot go on before this one ends; null where nobody waits.
+  [[nodiscard]] const promise_base* caller() const noexcept {
+    return caller_ != nullptr ? *caller_ : nullptr;
+  }
   [[nodiscard]] const std::source_location& made_at() const noexcept { return made_at_; }
   [[nodiscard]] const std::source_location& waits_at() const noexcept { return waits_at_; }
   /// What this coroutine waits for, in words; a literal.
@@ -87,11 +94,28 @@ private:
   std::coroutine_handle<> self_;
   run_queue* queue_ = nullptr;
   promise_base* parent_ = nullptr;
+  promise_base* const* caller_ = nullptr;
   child_observer* observer_ = nullptr;
   const char* waits_for_ = "its turn";
   std::source_location made_at_;
   std::source_location waits_at_;
   bool failed_ = false;
+};
+
+/// A lease in the hands of the coroutine that got it: what must not be held across a wait that a
+/// barrier could prolong. Known from `run_queue::hold` until it is dropped: given back, or moved to
+/// where nobody can tell who holds it.
+class held_right : public link<held_tag> {
+public:
+  held_right() = default;
+  void drop() noexcept { link<held_tag>::unlink(); }
+
+private:
+  friend class weir::run_queue;
+
+  const promise_base* holder_ = nullptr;
+  const char* what_ = "";
+  std::source_location since_;
 };
 
 } // namespace detail
@@ -130,8 +154,13 @@ public:
   void wake(detail::promise_base& ready) noexcept { ready_.push_back(ready); }
   void defer(detail::promise_base& ready) noexcept { deferred_.push_back(ready); }
 
-  /// Resumes ready coroutines until none is left or `limit` were resumed; returns how many.
+  /// Resumes ready coroutines until none is left or `limit` were resumed; returns how many. None
+  /// while the queue is halted.
   std::size_t drain(std::size_t limit);
+  /// Nothing is resumed any more, until `go_on`: the actor has failed, and ends first what must not
+  /// run on.
+  void halt() noexcept { halted_ = true; }
+  void go_on() noexcept { halted_ = false; }
   [[nodiscard]] bool ready() const noexcept { return !ready_.empty(); }
   [[nodiscard]] bool deferred() const noexcept { return !deferred_.empty(); }
   /// Makes those ready that gave up the rest of their turn (`yield`).
@@ -144,6 +173,13 @@ public:
   [[nodiscard]] detail::frame_pool& frames() noexcept { return frames_; }
   /// The coroutine that runs at this moment, if any.
   [[nodiscard]] detail::promise_base* running() const noexcept { return running_; }
+  /// Notes that the coroutine that runs holds `right`; `what` is a literal.
+  void hold(detail::held_right& right, const char* what, std::source_location since) noexcept;
+  /// Ends the process if the coroutine that runs, or one that waits for it, holds a right: a barrier
+  /// waits for each of them, so none may wait for `wait`, a literal.
+  void ensure_nothing_held(const char* wait, std::source_location where) const {
+    if (!held_.empty()) check_held(wait, where);
+  }
   /// Where `shielded` puts what must not be cancelled; set by the actor.
   [[nodiscard]] scope* shield() const noexcept { return shield_; }
   void set_shield(scope* shield) noexcept { shield_ = shield; }
@@ -171,14 +207,27 @@ public:
 private:
   friend class detail::promise_base;
 
+  void check_held(const char* wait, std::source_location where) const;
+  void forget_holder(const detail::promise_base& gone) noexcept;
+
   run_queue_host* host_ = nullptr;
   detail::frame_pool frames_;
   detail::timer_heap timers_;
   detail::link_list<detail::promise_base, detail::ready_tag> ready_;
   detail::link_list<detail::promise_base, detail::ready_tag> deferred_;
   detail::link_list<detail::promise_base, detail::live_tag> live_;
+  detail::link_list<detail::held_right, detail::held_tag> held_;
   detail::promise_base* running_ = nullptr;
+  bool halted_ = false;
   scope* shield_ = nullptr;
 };
 
+namespace detail {
+
+/// For a kind of wait that no lease may be held across.
+inline void ensure_without_lease(const char* wait, std::source_location where) {
+  if (const run_queue* queue = run_queue::current()) queue->ensure_nothing_held(wait, where);
+}
+
+} // namespace detail
 } // namespace weir

@@ -25,12 +25,14 @@ run_queue& queue_of_this_turn() noexcept {
 
 scope::scope() noexcept : queue_(queue_of_this_turn()) {}
 
-void scope::adopt(detail::root_task child) noexcept {
+detail::promise_base& scope::adopt(detail::root_task child) noexcept {
   auto& promise = child.release();
   promise.start(queue_, queue_.running(), this);
+  promise.called_by(nullptr);
   children_.push_back(promise);
   ++size_;
   queue_.wake(promise);
+  return promise;
 }
 
 void scope::forget(detail::root_task::promise_type& child) noexcept {

@@ -72,7 +72,7 @@ public:
   [[nodiscard]] run_queue& queue() const noexcept { return queue_; }
 
   /// Takes over a coroutine that was made for it; for the runtime's own coroutines.
-  void adopt(detail::root_task child) noexcept;
+  detail::promise_base& adopt(detail::root_task child) noexcept;
 
 private:
   friend class detail::joined_awaiter;

@@ -51,8 +51,11 @@ public:
     return reference;
   }
   /// Suspends until there is an item, or the end of the stream (nullopt). Errors: the producer's
-  /// own, errc::cancelled when it was destroyed without `finish`, errc::timed_out.
-  [[nodiscard]] detail::item_awaiter<Item> next(deadline_after limit) noexcept {
+  /// own, errc::cancelled when it was destroyed without `finish`, errc::timed_out. @pre the caller
+  /// holds no lease
+  [[nodiscard]] detail::item_awaiter<Item>
+  next(deadline_after limit, std::source_location where = std::source_location::current()) {
+    detail::ensure_without_lease("the next item of a stream", where);
     return detail::item_awaiter<Item>(*inbox_, limit);
   }
 
@@ -67,8 +70,11 @@ public:
   sink(detail::stream_table& table, detail::address consumer, std::uint64_t stream)
       : source_(std::make_unique<detail::stream_source>(table, std::move(consumer), stream)) {}
 
-  /// Suspends until the consumer has room. errc::unavailable once it is gone.
-  [[nodiscard]] detail::credit_awaiter push(const message<Item>& item) noexcept {
+  /// Suspends until the consumer has room. errc::unavailable once it is gone. @pre the caller
+  /// holds no lease (`try_push` may be called under one)
+  [[nodiscard]] detail::credit_awaiter
+  push(const message<Item>& item, std::source_location where = std::source_location::current()) {
+    detail::ensure_without_lease("credit of a stream", where);
     return detail::credit_awaiter(source_.get(), item.content());
   }
   /// As push, but errc::exhausted instead of a wait.

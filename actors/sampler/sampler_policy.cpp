@@ -1,5 +1,7 @@
 #include "actors/sampler/sampler_policy.hpp"
 
+#include "messages/rule.hpp"
+
 #include <algorithm>
 #include <tuple>
 
@@ -71,6 +73,7 @@ protected:
   /// unfinished. By admission, not by start: a batch that straddles an update would wedge.
   [[nodiscard]] std::vector<group_id> eligible(std::span<const policy_slot> slots,
                                                weight_version) const override {
+    if (!enforced(rule::fifo_by_admission_version)) return eligible_by_start(slots);
     std::optional<weight_version> oldest_unready;
     std::vector<const policy_slot*> chosen;
     for (const policy_slot& slot : slots)
@@ -86,6 +89,21 @@ protected:
   }
   [[nodiscard]] bool stale(const policy_slot& slot, weight_version version) const override {
     return outside_window(slot, version);
+  }
+
+private:
+  /// What the suspended rule forbids: only groups of the oldest start version that a slot holds. A
+  /// group without a token will start at its admission version at the earliest.
+  [[nodiscard]] static std::vector<group_id> eligible_by_start(std::span<const policy_slot> slots) {
+    const auto start = [](const policy_slot& slot) {
+      return slot.start_version.value_or(slot.admission_version);
+    };
+    std::vector<group_id> chosen;
+    if (slots.empty()) return chosen;
+    const weight_version oldest = start(*std::ranges::min_element(slots, {}, start));
+    for (const policy_slot& slot : slots)
+      if (slot.ready && start(slot) == oldest) chosen.push_back(slot.group);
+    return chosen;
   }
 };
 

@@ -1,6 +1,7 @@
 #include "actors/sampler/sampler_state.hpp"
 
 #include "messages/limits.hpp"
+#include "messages/rule.hpp"
 
 #include <string>
 #include <utility>
@@ -115,7 +116,7 @@ result<admission_outcome> sampler_state::admit(std::uint64_t admission, event_st
                                        std::to_string(wanted) +
                                        " groups of a step: fill it up or drop it");
   // The gate may have closed since the wait ended; then nothing has happened.
-  if (!gate_open()) return admission_outcome{};
+  if (!gate_open() && enforced(rule::gate_rechecked_under_lease)) return admission_outcome{};
   admission_outcome outcome;
   outcome.admitted = true;
   outcome.dispatch_index = ++image_.dispatch_index;

@@ -3,6 +3,7 @@
 #include "actors/runtime/combinators.hpp"
 #include "actors/runtime/completion.hpp"
 #include "actors/runtime/failpoint.hpp"
+#include "messages/rule.hpp"
 
 #include <algorithm>
 #include <string>
@@ -225,10 +226,12 @@ task<result<trainer::batch>> trainer::claim(std::uint64_t groups) {
 /// The consume lease [S]: captured state, groups and shortfall move together, or a cut in between
 /// would train a batch twice or lose it.
 task<result<void>> trainer::consume(std::uint64_t step, bool save, double reward) {
+  const bool inside = enforced(rule::captured_in_consume_lease);
+  if (auto switched = inside ? result<void>() : switch_captured(step); !switched)
+    co_return switched;
   auto lease = co_await mutations().enter();
-  auto version = state_.consume(step, events());
-  if (!version) co_return failure(std::move(version.error()));
-  mutated();
+  if (auto switched = inside ? switch_captured(step) : result<void>(); !switched)
+    co_return switched;
   co_await failpoint("trainer.consuming");
   ConsumeBatchT batch_of;
   batch_of.step = step;
@@ -253,24 +256,39 @@ task<result<void>> trainer::consume(std::uint64_t step, bool save, double reward
   co_return result<void>();
 }
 
+/// The captured state is the one after `step` from here on.
+result<void> trainer::switch_captured(std::uint64_t step) {
+  auto version = state_.consume(step, events());
+  if (!version) return failure(std::move(version.error()));
+  mutated();
+  return {};
+}
+
 /// Gives the captured weights to every generator; the version is live once all of them have it.
 task<result<void>> trainer::publish() {
   const weight_version version = state_.version();
   UpdateWeightsT update;
   update.version = version.value;
   auto message = pack(update, {engine_.policy->publish(state_.capture().policy)});
+  const bool once_live = enforced(rule::version_live_on_every_generator);
+  if (!once_live) announce(version);
   for (const auto& generator : peers_.generators) {
     auto sent = co_await send_weights(generator, message);
     if (!sent) co_return failure(std::move(sent.error()));
   }
   if (auto noted = state_.published(version); !noted) co_return failure(std::move(noted.error()));
+  if (once_live) announce(version);
+  co_return result<void>();
+}
+
+/// From here on the gate and replay's eviction count with `version`.
+void trainer::announce(weight_version version) {
   VersionLiveT live;
   live.version = version.value;
   peers_.sampler.tell(pack(live));
   VersionMovedT moved;
   moved.version = version.value;
   peers_.replay.tell(pack(moved));
-  co_return result<void>();
 }
 
 task<result<void>> trainer::send_weights(handle<generator_protocol> generator,

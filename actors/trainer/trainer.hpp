@@ -86,7 +86,9 @@ private:
   task<result<std::optional<batch>>> next_batch();
   task<result<batch>> claim(std::uint64_t groups);
   task<result<void>> consume(std::uint64_t step, bool save, double reward);
+  [[nodiscard]] result<void> switch_captured(std::uint64_t step);
   task<result<void>> publish();
+  void announce(weight_version version);
   task<result<void>> send_weights(handle<generator_protocol> generator,
                                   message<UpdateWeights> update);
   task<result<void>> save(std::string reason);

@@ -7,8 +7,8 @@
 ///     one; and the file may have its later length with zeros in place of bytes;
 ///   - syncing a file says nothing about its name, and syncing a directory nothing about its files.
 /// That is more than any one file system does (ext4, XFS and Btrfs each allow a part of it).
-/// Loss of the process keeps all that a call returned success for: the page cache survives, and stays
-/// as volatile as it was.
+/// Loss of the process keeps all that a call returned success for: the page cache survives, and
+/// stays as volatile as it was.
 ///
 /// After a sync that failed, what it should have synced may be there or not for ever: a later sync
 /// makes only later changes durable (Linux drops the dirty mark together with the error).

@@ -1,5 +1,7 @@
 #include "actors/runtime/detail/ask_table.hpp"
 
+#include "messages/rule.hpp"
+
 namespace weir::detail {
 
 ask_waiter::~ask_waiter() {
@@ -28,8 +30,8 @@ void ask_waiter::begin(promise_base& asking, std::source_location where) {
   const std::uint32_t index = table->open(*this);
   table_ = table;
   slot_ = index;
-  run_queue& queue = asking.queue();
-  queue.timers().arm(*this, table->slots_[index].since + limit_.duration);
+  if (limit_.duration != unlimited.duration)
+    asking.queue().timers().arm(*this, table->slots_[index].since + limit_.duration);
   table->send(*this, index);
 }
 
@@ -77,11 +79,15 @@ void ask_table::send(const ask_waiter& waiter, std::uint32_t index) {
   const slot& from = slots_[index];
   parcel sent;
   envelope& header = sent.value.header;
+  if (waiter.passed_on_ != nullptr) {
+    header = *waiter.passed_on_;
+  } else {
+    header.deadline_ns = (from.since + waiter.limit_.duration).count();
+    header.life = life_;
+    header.sender = asker_;
+    if (from.hold.present()) header.lease = from.hold.stamp();
+  }
   header.request_id = (static_cast<std::uint64_t>(from.generation) << 32) | index;
-  header.deadline_ns = (from.since + waiter.limit_.duration).count();
-  header.life = life_;
-  header.sender = asker_;
-  if (from.hold.present()) header.lease = from.hold.stamp();
   sent.value.content = waiter.request_;
   post(waiter.to_, self_, std::move(sent));
 }
@@ -107,7 +113,10 @@ void ask_table::close(std::uint32_t index) noexcept {
 void ask_table::answered(std::uint64_t request_id, answer given) {
   const auto index = static_cast<std::uint32_t>(request_id);
   const auto generation = static_cast<std::uint32_t>(request_id >> 32);
-  if (index >= slots_.size() || !slots_[index].used || slots_[index].generation != generation) {
+  const bool is_open = index < slots_.size() && slots_[index].used;
+  const bool is_its_own =
+      is_open && (slots_[index].generation == generation || !enforced(rule::answers_matched_by_id));
+  if (!is_its_own) {
     ++late_answers_;
     return;
   }

@@ -17,6 +17,9 @@ namespace weir::detail {
 
 class ask_table;
 
+/// For relays alone: what they pass on under a lease waits for its answer, however late.
+inline constexpr deadline_after unlimited{std::chrono::nanoseconds::max()};
+
 /// The part of an ask's awaiter that does not depend on the reply: request, deadline, outcome.
 class ask_waiter : private timer_node {
 public:
@@ -36,6 +39,8 @@ public:
 protected:
   /// The reply's payload, or why there is none, with who was asked for what.
   [[nodiscard]] result<payload_ptr> take_outcome();
+  /// Sends under somebody else's envelope: sender, life, lease and deadline stay theirs.
+  void pass_on(const envelope& theirs) noexcept { passed_on_ = &theirs; }
 
 private:
   friend class ask_table;
@@ -49,6 +54,7 @@ private:
   payload_ptr request_;
   deadline_after limit_;
   lease_hold hold_;
+  const envelope* passed_on_ = nullptr;
   ask_table* table_ = nullptr;
   std::uint32_t slot_ = 0;
   promise_base* asking_ = nullptr;

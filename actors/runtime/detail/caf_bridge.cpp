@@ -258,6 +258,7 @@ void cell::arm_wake() {
 void cell::end() {
   // Kept until the last line: the graph may go once it was told.
   const auto graph = actor_access::context_of(*owner_).graph();
+  actor_access::root(*owner_).cancel(); // Before the members that its children use.
   owner_.reset();
   drop_unread();
   undelivered refuse;

@@ -38,10 +38,18 @@ public:
     else
       refuse(std::move(given.error()));
   }
+  /// Without origin and subject, they become the answering actor and the request.
+  void refuse(error reason) noexcept;
+
+  // For relays: what they answer was made by somebody else, or by nobody.
+  void pass_on(answer given) noexcept { send(std::move(given)); }
+  /// The same answer once more; one will still be sent.
+  void repeat(const answer& given) noexcept;
+  /// Nobody answers: whoever asked waits until the deadline.
+  void drop() noexcept { answering_ = nullptr; }
 
 private:
   void send(answer given) noexcept;
-  void refuse(error reason) noexcept;
 
   actor* answering_;
   request_origin origin_;
@@ -103,6 +111,9 @@ public:
 private:
   static root_task handle(Self* self, member function, lease_ref lease, message<Request> request,
                           reply_guard guard) {
+    // The transaction of the one who asked waits for the answer.
+    held_right under;
+    run_queue::current()->hold(under, "the lease of the request", std::source_location());
     auto reply = co_await (self->*function)(std::move(lease), std::move(request));
     guard.reply(std::move(reply));
   }

@@ -20,7 +20,7 @@ enum class parcel_kind : std::uint8_t {
   refusal,       ///< A reply that is an error.
   call,          ///< `posted_call::run`.
   wake,          ///< A deadline may be due.
-  stop,          ///< End in an orderly way.
+  stop,          ///< End in an orderly way; with a reason: as a failure of the actor.
   stream_open,   ///< Producer -> consumer: here I am, give me credit.
   stream_credit, ///< Consumer -> producer.
   stream_item,   ///< Producer -> consumer.
@@ -32,7 +32,7 @@ enum class parcel_kind : std::uint8_t {
 struct parcel {
   parcel_kind kind = parcel_kind::frame;
   weir::frame value = {};
-  std::shared_ptr<const error> reason = {}; ///< Of a refusal, or of the end of a stream.
+  std::shared_ptr<const error> reason = {}; ///< Of a refusal, a stop, or the end of a stream.
   std::shared_ptr<posted_call> posted = {}; ///< Of a call.
   std::uint64_t stream = 0;                 ///< The consumer's number for a stream.
   std::uint64_t source = 0;                 ///< The producer's number for it.

@@ -1,6 +1,7 @@
 #include "actors/runtime/detail/reply_memory.hpp"
 
 #include "messages/limits.hpp"
+#include "messages/rule.hpp"
 
 namespace weir::detail {
 
@@ -13,12 +14,13 @@ reply_memory::verdict reply_memory::admit(const lease_stamp& stamp, asker from, 
   }
   const auto [place, is_first] = memory.entries.try_emplace(key(stamp.transaction, stamp.step));
   entry& known = place->second;
-  if (known.done) {
+  const bool once = enforced(rule::leased_requests_idempotent);
+  if (known.done && once) {
     again = known.given;
     return verdict::answered;
   }
   known.waiting.push_back(std::move(from));
-  return is_first ? verdict::first : verdict::pending;
+  return is_first || !once ? verdict::first : verdict::pending;
 }
 
 std::vector<reply_memory::asker> reply_memory::settle(const lease_stamp& stamp, answer given) {

@@ -48,6 +48,13 @@ std::string stream_inbox::actor_name() const {
   return name_of(table_.self());
 }
 
+void stream_inbox::refuse(const address& second, std::uint64_t source) {
+  parcel taken;
+  taken.kind = parcel_kind::stream_cancel;
+  taken.source = source;
+  post(second, table_.self(), std::move(taken));
+}
+
 void stream_inbox::give_credit(std::uint64_t items) {
   parcel more;
   more.kind = parcel_kind::stream_credit;
@@ -57,13 +64,16 @@ void stream_inbox::give_credit(std::uint64_t items) {
 }
 
 void stream_inbox::receive(const address& from, parcel& came) {
-  if (came.kind == parcel_kind::stream_open && !producer_) {
+  const bool known = producer_ && from == producer_ && came.source == source_;
+  if (came.kind == parcel_kind::stream_open) {
+    if (known) return;
+    if (producer_) return refuse(from, came.source);
     producer_ = from;
     source_ = came.source;
     give_credit(credit_);
     return;
   }
-  if (ended_ || came.source != source_) return;
+  if (ended_ || !known) return;
   if (came.kind == parcel_kind::stream_item) {
     items_.push_back(std::move(came.value.content));
   } else if (came.kind == parcel_kind::stream_end) {
@@ -89,8 +99,9 @@ item_waiter::~item_waiter() {
   if (reader_ != nullptr && inbox_.waiter_ == this) inbox_.waiter_ = nullptr;
 }
 
-bool item_waiter::await_ready() const noexcept {
-  return inbox_.ready();
+bool item_waiter::await_ready() noexcept {
+  late_ = limit_.duration.count() <= 0;
+  return late_ || inbox_.ready();
 }
 
 void item_waiter::begin(promise_base& reader, std::source_location where) {

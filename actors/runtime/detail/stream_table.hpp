@@ -25,7 +25,7 @@ public:
   item_waiter& operator=(const item_waiter&) = delete;
   ~item_waiter() override;
 
-  [[nodiscard]] bool await_ready() const noexcept;
+  [[nodiscard]] bool await_ready() noexcept;
   template <class Promise>
   void await_suspend(std::coroutine_handle<Promise> reader,
                      std::source_location where = std::source_location::current()) {
@@ -66,6 +66,8 @@ private:
 
   void receive(const address& from, parcel& came);
   void give_credit(std::uint64_t items);
+  /// A stream has one producer: another one is told that nobody listens to it.
+  void refuse(const address& second, std::uint64_t source);
   [[nodiscard]] bool ready() const noexcept { return !items_.empty() || ended_; }
   [[nodiscard]] result<payload_ptr> take();
 
