@@ -8,6 +8,8 @@
 #include "tests/support/crash_disk.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <list>
 #include <utility>
 
 namespace weir::sim {
@@ -237,6 +239,9 @@ void history::report_to(run_report& report) const {
 } // namespace
 
 run_report run_seed(const run_options& options) {
+  std::list<rule_suspension> suspended;
+  for (const rule one : options.without)
+    suspended.emplace_back(one);
   run_report report;
   report.plan = plan_of(options.seed, options.samplers);
   history undisturbed(report.plan);

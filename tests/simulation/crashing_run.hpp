@@ -12,6 +12,7 @@
 ///                       directory is left over
 #pragma once
 
+#include "messages/rule.hpp"
 #include "tests/simulation/plan.hpp"
 
 #include <cstdint>
@@ -27,6 +28,8 @@ struct run_options {
   std::vector<std::string> samplers = all_samplers();
   /// How many crashes; without it as many as the seed chooses.
   std::optional<std::uint64_t> crashes;
+  /// Rules that are switched off meanwhile: the run should not be clean.
+  std::vector<rule> without = {};
   /// Instead of what the seed chooses: a shortened schedule.
   std::optional<std::vector<crash_point>> schedule;
 };

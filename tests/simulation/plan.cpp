@@ -88,8 +88,9 @@ void choose_world(run_plan& plan) {
       {nanoseconds(1'000), nanoseconds(1'000), nanoseconds(10'000), milliseconds(1)});
   plan.job_delay = choose.one_of<nanoseconds>({nanoseconds(0), milliseconds(1), milliseconds(30)});
   // Some barriers are cut short: gates open by themselves, cuts are given up.
-  plan.barrier_timeout = choose.one_in(3) ? plan.step_cost * choose.between(30, 200)
-                                          : nanoseconds(std::chrono::seconds(5));
+  plan.barrier_timeout = std::chrono::seconds(5);
+  if (choose.one_in(3))
+    plan.barrier_timeout = plan.step_cost * static_cast<std::int64_t>(choose.between(30, 200));
 }
 
 } // namespace

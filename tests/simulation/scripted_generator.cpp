@@ -1,5 +1,7 @@
 #include "tests/simulation/scripted_generator.hpp"
 
+#include "messages/rule.hpp"
+
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -36,7 +38,7 @@ scripted_generator::on_generate(message<GenerateGroup> request) {
 
 /// One token of every sibling that still has one, then the next ones, until all are finished.
 task<void> scripted_generator::play(script what) {
-  while (!live_version_ || *live_version_ < what.wanted->minimum_version)
+  while (!live_version_ || lags_behind(what.wanted->minimum_version))
     co_await weights_moved_.raised();
   const std::uint64_t length = longest(*what.wanted);
   for (std::uint64_t index = 0; index < length; ++index) {
@@ -52,6 +54,11 @@ task<void> scripted_generator::play(script what) {
     if (!pushed) co_return; // Nobody waits for this group any more.
   }
   what.tokens->finish();
+}
+
+/// The one rule of a generator: a group starts on weights of at least its admission version.
+bool scripted_generator::lags_behind(std::uint64_t minimum_version) const {
+  return *live_version_ < minimum_version && enforced(rule::version_live_on_every_generator);
 }
 
 TokenBatchT scripted_generator::batch_at(const GenerateGroupT& wanted, std::uint64_t index) const {

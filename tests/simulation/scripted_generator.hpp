@@ -51,6 +51,7 @@ private:
   task<void> on_abort(message<AbortGroup> request);
 
   task<void> play(script what);
+  [[nodiscard]] bool lags_behind(std::uint64_t minimum_version) const;
   [[nodiscard]] TokenBatchT batch_at(const GenerateGroupT& wanted, std::uint64_t index) const;
   [[nodiscard]] std::uint64_t longest(const GenerateGroupT& wanted) const;
   [[nodiscard]] token_key key_of(const GenerateGroupT& wanted, std::uint32_t sibling) const;

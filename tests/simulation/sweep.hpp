@@ -1,5 +1,8 @@
 /// Seed after seed, on several processes: one whose invariant does not hold ends, and is reported
 /// like any other violation.
+///
+/// Exit codes: 0 when nothing was violated. With rules switched off it is the other way round: 0 says
+/// that it was noticed.
 #pragma once
 
 #include "tests/simulation/crashing_run.hpp"
@@ -16,8 +19,7 @@ struct sweep_options {
   run_options run; ///< Its seed is replaced.
 };
 
-/// Runs the first seed, prints its trace hash and, should it fail, its shortened schedule. Returns
-/// an exit code.
+/// Runs the first seed, prints its trace hash and, should it fail, its shortened schedule.
 [[nodiscard]] int run_one(const sweep_options& options);
 /// Runs all seeds; prints a summary, and the schedule of the first failing seeds.
 [[nodiscard]] int run_sweep(const sweep_options& options);
