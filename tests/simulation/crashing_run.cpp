@@ -67,7 +67,7 @@ private:
   std::uint64_t steps_ = 0;
   std::uint64_t messages_ = 0;
   std::uint64_t hash_ = 0;
-  std::uint64_t newest_steps_ = 0;
+  std::uint64_t newest_steps_ = 0; ///< Until the job was done.
   std::uint64_t newest_disk_calls_ = 0;
   std::string trace_;
   std::string log_;
@@ -130,7 +130,6 @@ result<life_end> history::live(const std::optional<crash_point>& crash) {
   directory_.reset();
   steps_ += around.steps();
   messages_ += around.messages();
-  newest_steps_ = around.steps();
   newest_disk_calls_ = disk_.calls() - calls_before;
   hash_ = chained(chained(hash_, around.trace_hash()), around.steps());
   return ended;
@@ -198,6 +197,7 @@ result<life_end> history::drive(simulation& around, const std::optional<crash_po
     return failure(errc::timed_out,
                    "the life does not end:\n" + life_->actors->stalled(std::chrono::seconds(0)));
   }
+  newest_steps_ = around.steps();
   if (disk_.dead()) return life_end::crashed;
   auto ended = *actors.outcome();
   if (ended) return life_end::done;
@@ -221,7 +221,7 @@ result<void> history::finish(simulation& around) {
                                                     : finish_reason::steps_reached;
   settle(around);
   if (auto ended = life_->actors->outcome(); !*ended) return failure(std::move(ended->error()));
-  if (auto fine = check_nothing_left(*life_, final_.end); !fine) return fine;
+  if (auto fine = check_nothing_left(*life_, plan_, final_.end); !fine) return fine;
   if (auto stopped = life_->actors->stop(); !stopped) return stopped;
   return end_life(*life_, final_.end);
 }

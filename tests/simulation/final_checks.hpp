@@ -22,7 +22,8 @@ struct final_state {
 [[nodiscard]] result<void> check_same_cut(const restored_states& states, const tiny_policy& policy);
 
 /// No lease, row or slot is left in a graph whose job is done.
-[[nodiscard]] result<void> check_nothing_left(composed_life& life, finish_reason end);
+[[nodiscard]] result<void> check_nothing_left(composed_life& life, const run_plan& plan,
+                                              finish_reason end);
 
 /// Audits the run on `storage` and reads its last bundle into `state`; no file is left over.
 [[nodiscard]] result<void> look_at_the_end(dataplane::disk& storage, const run_plan& plan,

@@ -114,10 +114,10 @@ run_plan plan_of(std::uint64_t seed, const std::vector<std::string>& samplers) {
 std::vector<crash_point> crashes_of(std::uint64_t seed, const run_length& length,
                                     std::optional<std::uint64_t> count) {
   chooser choose(seed, 5);
-  const std::uint64_t chosen = choose.between(5, 19);
+  const std::uint64_t chosen = choose.between(8, 22);
   const std::uint64_t wanted = count.value_or(chosen);
   // Lives that are long enough to save something, and so short that there is work left.
-  const std::uint64_t share = choose.between(2, 8);
+  const std::uint64_t share = choose.between(5, 20);
   std::vector<crash_point> crashes;
   for (std::uint64_t i = 0; i < wanted; ++i) {
     crash_point crash;

@@ -78,7 +78,7 @@ struct run_length {
 };
 
 [[nodiscard]] run_plan plan_of(std::uint64_t seed, const std::vector<std::string>& samplers);
-/// `count` crashes; without it, as many as the seed chooses (5 to 19).
+/// `count` crashes; without it, as many as the seed chooses (8 to 22).
 [[nodiscard]] std::vector<crash_point> crashes_of(std::uint64_t seed, const run_length& length,
                                                   std::optional<std::uint64_t> count);
 
