@@ -21,7 +21,7 @@ struct final_state {
 /// The policy of a bundle was trained on exactly the groups that the bundle counts as consumed.
 [[nodiscard]] result<void> check_same_cut(const restored_states& states, const tiny_policy& policy);
 
-/// No lease, row or slot is left in a graph whose job is done.
+/// No lease, stream or row is left in a graph whose data ended.
 [[nodiscard]] result<void> check_nothing_left(composed_life& life, const run_plan& plan,
                                               finish_reason end);
 
