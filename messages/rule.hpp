@@ -7,7 +7,7 @@
 ///
 /// [P] was found by a model of the barrier (tests/model), [S] by random schedules with crashes, [A]
 /// by enumerating what a power loss may leave. Rule 8 (the death of an origin or an owner ends the
-/// incarnation) has no switch: nothing in the code could start one again in place.
+/// incarnation) has no switch: the compiler refuses to supervise one.
 #pragma once
 
 #include <atomic>

@@ -170,8 +170,10 @@ inline on_answer(w, x) {
 #define transaction_steps(w) \
   :: atomic { Answer[w] & bit(me) -> \
       take(Answer[w], me); on_answer(w, me); answer_if_settled(origin_of(me)) }
+/* Origins are alike: of runs that differ in their names alone, one is searched. */
+#define IS_ITS_TURN(x) (TRANSACTIONS > 1 || (x) == 0 || (begun & bit((x) - 1)))
 #define MAY_BEGIN(x) (!(begun & bit(x)) && !(closed & bit(origin_of(x))) && \
-  (ORIGINS_ALIVE & bit(origin_of(x))) && \
+  (ORIGINS_ALIVE & bit(origin_of(x))) && IS_ITS_TURN(x) && \
   ((x) == 0 || (x) >= TRANSACTIONS || ((in_all(got) | cancelled) & bit((x) - 1))))
 /* Only where something can come of it, and in one origin: they are alike. */
 #define MAY_CANCEL(x) ((x) == 0 && (TRANSACTIONS > 1 || !settled_when_answered) && faults > 0 && \
@@ -240,8 +242,10 @@ inline on_abort_capture(w, e) {
 
 #define request_steps(x) \
   :: atomic { Request[me] & bit(x) -> take(Request[me], x); on_request(me, x) }
+/* Owners are alike, too: the first Cut comes to them in the order of their names. */
+#define IS_CUT_BEFORE(e) (e > 1 || me == 0 || newest[me - 1] > 0 || !(Cut[1] & bit(me - 1)))
 #define owner_steps(e) \
-  :: atomic { Cut[e] & bit(me) -> take(Cut[e], me); on_cut(me, e) } \
+  :: atomic { (Cut[e] & bit(me)) && IS_CUT_BEFORE(e) -> take(Cut[e], me); on_cut(me, e) } \
   :: atomic { AbortCapture[e] & bit(me) -> take(AbortCapture[e], me); on_abort_capture(me, e) }
 
 proctype Owner(byte me) {
@@ -312,8 +316,7 @@ inline write_section(e, w) {
   :: atomic { Captured[me] & bit(w) -> take(Captured[me], w); count(me, w) } \
   :: d_step { stage[me] == Publishing && (OWNERS_ALIVE & ~written[me] & bit(w)) -> \
       write_section(me, w) }
-#define HAS_DEADLINE \
-  (stage[me] == Quiescing || stage[me] == Capturing || stage[me] == Resuming)
+#define HAS_DEADLINE (stage[me] == Quiescing || stage[me] == Capturing || stage[me] == Resuming)
 
 proctype Checkpoint(byte me) {
 end:

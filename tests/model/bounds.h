@@ -19,7 +19,7 @@
 #endif
 
 /* The rules, by their names in messages/rule.hpp. The code has no switch for two of them: nothing in
- * it refuses a foreign epoch, or starts an origin or an owner again. */
+ * it refuses a foreign epoch, and the compiler refuses to start an origin or an owner again. */
 #ifndef settled_when_answered
 #define settled_when_answered true
 #endif
