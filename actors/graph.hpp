@@ -307,7 +307,7 @@ private:
   }
   [[nodiscard]] bool simulated() const noexcept { return core_->env().schedule() != nullptr; }
   bool step() const;
-  [[nodiscard]] std::chrono::nanoseconds now() const;
+  [[nodiscard]] std::chrono::nanoseconds current_time() const;
   [[nodiscard]] result<void> wait_on_threads(std::optional<std::chrono::nanoseconds> limit);
   /// Where no actor gets a turn any more, the watchdog does not either: whoever waits for the run
   /// looks after it. The error of a stall that ends the run.
