@@ -283,7 +283,7 @@ void graph::kill() {
   core_->env().schedule()->drop_everything();
 }
 
-std::chrono::nanoseconds graph::now() const {
+std::chrono::nanoseconds graph::current_time() const {
   return std::chrono::nanoseconds(core_->env().clock().now());
 }
 
@@ -302,20 +302,20 @@ tl::unexpected<error> graph::stuck() const {
 
 result<void> graph::wait_on_threads(std::optional<std::chrono::nanoseconds> limit) {
   if (watched_ == nullptr) return core_->wait_finished(limit);
-  const auto begun = now();
+  const auto begun = current_time();
   while (true) {
     auto slice = watched_->options.interval;
-    if (limit) slice = std::min(slice, begun + *limit - now());
+    if (limit) slice = std::min(slice, begun + *limit - current_time());
     std::ignore = core_->wait_finished(slice);
     if (auto ended = core_->outcome()) return std::move(*ended);
     if (auto turning = check_pulse(); !turning) return turning;
-    if (limit && now() - begun >= *limit) return not_ended(*limit);
+    if (limit && current_time() - begun >= *limit) return not_ended(*limit);
   }
 }
 
 result<void> graph::check_pulse() const {
   const watchdog_options& options = watched_->options;
-  const auto silent = now() - std::chrono::nanoseconds(watched_->pulse_ns);
+  const auto silent = current_time() - std::chrono::nanoseconds(watched_->pulse_ns);
   if (silent < options.stall_timeout + 2 * options.interval) return {};
   std::string text = "no actor gets a turn, and every thread of the scheduler is held, for " +
                      detail::age_text(silent);
@@ -329,8 +329,8 @@ result<void> graph::check_pulse() const {
 
 result<void> graph::wait_blocking(std::optional<std::chrono::nanoseconds> limit) {
   if (!simulated()) return wait_on_threads(limit);
-  const auto begun = now();
-  const auto over = [&] { return limit && now() - begun > *limit; };
+  const auto begun = current_time();
+  const auto over = [&] { return limit && current_time() - begun > *limit; };
   drive([&] { return core_->outcome().has_value() || over(); });
   if (auto ended = core_->outcome()) return std::move(*ended);
   if (!over()) return stuck();

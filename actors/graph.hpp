@@ -171,9 +171,10 @@ public:
   /// Adds a watchdog, an actor of that name: it attributes whatever does not go on. @pre no other
   void watch(watchdog_options options = {});
 
-  /// Checks the graph, then starts every actor in order. An error names the actor and what it lacks;
-  /// nothing runs then. Checked are names, handles of nobody, what constructors looked up before it
-  /// was added (with the cycle, if it is one), and whatever an actor checks itself (`check_graph`).
+  /// Checks the graph, then starts every actor in order. An error names the actor and what it
+  /// lacks; nothing runs then. Checked are names, handles of nobody, what constructors looked up
+  /// before it was added (with the cycle, if it is one), and whatever an actor checks itself
+  /// (`check_graph`).
   [[nodiscard]] result<void> start();
   /// Ends every actor, the last one first. An error names those that did not end within the limit.
   result<void> stop();
@@ -358,7 +359,7 @@ private:
   }
   [[nodiscard]] bool simulated() const noexcept { return core_->env().schedule() != nullptr; }
   bool step() const;
-  [[nodiscard]] std::chrono::nanoseconds now() const;
+  [[nodiscard]] std::chrono::nanoseconds current_time() const;
   [[nodiscard]] result<void> wait_on_threads(std::optional<std::chrono::nanoseconds> limit);
   /// Where no actor gets a turn any more, the watchdog does not either: whoever waits for the run
   /// looks after it. The error of a stall that ends the run.

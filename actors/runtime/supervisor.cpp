@@ -15,13 +15,14 @@ supervisor::~supervisor() {
 
 task<void> supervisor::run() {
   // The graph begins the first lives.
-  if (std::exchange(group_->begun, true)) perform(state_.renew(now()), name() + " was restarted");
+  if (std::exchange(group_->begun, true))
+    perform(state_.renew(current_time()), name() + " was restarted");
   while (true) {
     const std::uint64_t seen = changes_;
     begin_due();
     const auto due = state_.next_due();
     if (due)
-      std::ignore = co_await with_deadline(changed(seen), within(*due - now()));
+      std::ignore = co_await with_deadline(changed(seen), within(*due - current_time()));
     else
       co_await changed(seen);
   }
@@ -35,7 +36,7 @@ task<void> supervisor::changed(std::uint64_t seen) {
 void supervisor::life_ended(std::size_t member, std::optional<error> failed) {
   if (failed) {
     const std::string why = group_->names[member] + " failed: " + failed->text;
-    perform(state_.failed(member, std::move(*failed), now()), why);
+    perform(state_.failed(member, std::move(*failed), current_time()), why);
   } else {
     state_.left(member);
   }
@@ -53,7 +54,7 @@ void supervisor::perform(const supervision_state::decision& wanted, const std::s
 }
 
 void supervisor::begin_due() {
-  for (const std::size_t member : state_.begin_due(now())) {
+  for (const std::size_t member : state_.begin_due(current_time())) {
     detail::parcel sent;
     sent.kind = detail::parcel_kind::begin;
     detail::post(group_->where[member], detail::address(), std::move(sent));
@@ -67,7 +68,7 @@ void supervisor::send_leave(std::size_t member, const std::string& why) const {
   detail::post(group_->where[member], detail::address(), std::move(sent));
 }
 
-std::chrono::nanoseconds supervisor::now() const {
+std::chrono::nanoseconds supervisor::current_time() const {
   return std::chrono::nanoseconds(clock().now());
 }
 

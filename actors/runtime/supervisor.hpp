@@ -48,7 +48,7 @@ private:
   void perform(const supervision_state::decision& wanted, const std::string& why);
   void begin_due();
   void send_leave(std::size_t member, const std::string& why) const;
-  [[nodiscard]] std::chrono::nanoseconds now() const;
+  [[nodiscard]] std::chrono::nanoseconds current_time() const;
 
   const std::shared_ptr<detail::group_members> group_;
   supervision_state state_;

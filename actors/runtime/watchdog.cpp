@@ -61,12 +61,12 @@ task<void> watchdog::run() {
   const watchdog_options& options = watched_->options;
   watched_->pulse_ns = clock().now();
   while (true) {
-    const auto next = now() + options.interval;
-    for (const std::size_t member : state_.begin_round(now()))
+    const auto next = current_time() + options.interval;
+    for (const std::size_t member : state_.begin_round(current_time()))
       children().spawn(&watchdog::ask, this, member);
     std::ignore = co_await with_deadline(round_answered(), within(options.interval / 2));
     watched_->pulse_ns = clock().now();
-    auto found = state_.judge(now());
+    auto found = state_.judge(current_time());
     if (!found.lines.empty()) {
       const std::size_t blamed = found.blamed.empty() ? 0 : found.blamed.front();
       error stall{errc::timed_out, {}, watched_->names[blamed]};
@@ -77,7 +77,7 @@ task<void> watchdog::run() {
       }
       log(log_level::warning, stall.text);
     }
-    co_await clock().after(next - now());
+    co_await clock().after(next - current_time());
   }
 }
 
@@ -111,7 +111,7 @@ task<std::string> watchdog::attribution(watchdog_state::verdict found) {
 
 task<std::string> watchdog::tasks_of(std::size_t member) {
   const std::string& name = watched_->names[member];
-  if (state_.silent(member, now()))
+  if (state_.silent(member, current_time()))
     co_return name + " is " + detail::whereabouts(watched_->where[member]);
   auto answer = make_completion<std::string>();
   put_question<std::string>(watched_->where[member], answer, &dump_tasks);
@@ -121,7 +121,7 @@ task<std::string> watchdog::tasks_of(std::size_t member) {
   co_return *dump;
 }
 
-std::chrono::nanoseconds watchdog::now() const {
+std::chrono::nanoseconds watchdog::current_time() const {
   return std::chrono::nanoseconds(clock().now());
 }
 

@@ -46,7 +46,7 @@ private:
   task<void> round_answered();
   task<std::string> attribution(watchdog_state::verdict found);
   task<std::string> tasks_of(std::size_t member);
-  [[nodiscard]] std::chrono::nanoseconds now() const;
+  [[nodiscard]] std::chrono::nanoseconds current_time() const;
 
   const std::shared_ptr<detail::watched_actors> watched_;
   watchdog_state state_;
