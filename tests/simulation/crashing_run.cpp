@@ -124,6 +124,7 @@ result<life_end> history::live(const std::optional<crash_point>& crash) {
   if (disk_.dead()) ended = life_end::crashed;
   const bool died = !ended || *ended == life_end::crashed;
   if (died && !disk_.dead()) disk_.die();
+  if (!died) disk_.die_at(std::numeric_limits<std::uint64_t>::max()); // It came too late.
   if (died && life_) life_->actors->kill();
   if (!ended) trace_ = around.describe_trace();
   life_.reset();
