@@ -19,12 +19,14 @@ build_packages='
   libfmt-dev
   liblz4-dev
   libopenblas-dev
+  librapidcheck-dev
   libxxhash-dev
   libyaml-cpp-dev
   meson
   ninja-build
   nlohmann-json3-dev
   pkg-config
+  spin
 '
 check_packages='
   clang-19

@@ -121,6 +121,21 @@ result<void> add_actors(const main_job& job, const begun_life& begun, owner_stat
   return {};
 }
 
+result<composed_life> compose(const main_job& job, world& env, const begun_life& begun,
+                              std::shared_ptr<dataplane::run_directory> directory,
+                              owner_states states, std::shared_ptr<event_log> log) {
+  composed_life life{log,
+                     event_stream(*log, "program"),
+                     states.replay.rows,
+                     std::make_unique<graph>(env, graph_options{.life = begun.life}),
+                     {}};
+  announce(life.program, begun);
+  auto store = make_store(job, env, begun, std::move(directory));
+  if (auto added = add_actors(job, begun, std::move(states), life, std::move(store)); !added)
+    return failure(std::move(added.error()));
+  return life;
+}
+
 } // namespace
 
 result<void> check_states(const main_job& job, const restored_states& states) {
@@ -141,16 +156,16 @@ result<composed_life> compose_life(const main_job& job, world& env, const begun_
   auto file = dataplane::append_log::open(env.storage(), directory->events_path(begun.life));
   if (!file) return failure(std::move(file.error()));
   auto log = std::make_shared<event_log>(begun.life, std::move(*file));
-  composed_life life{log,
-                     event_stream(*log, "program"),
-                     states->replay.rows,
-                     std::make_unique<graph>(env, graph_options{.life = begun.life}),
-                     {}};
-  announce(life.program, begun);
-  auto store = make_store(job, env, begun, std::move(directory));
-  if (auto added = add_actors(job, begun, std::move(*states), life, std::move(store)); !added)
-    return failure(std::move(added.error()));
-  return life;
+  return compose(job, env, begun, std::move(directory), std::move(*states), std::move(log));
+}
+
+result<composed_life> sketch_life(const main_job& job, world& env) {
+  begun_life fresh;
+  fresh.life = incarnation(1);
+  auto states = build_states(job, fresh);
+  if (!states) return failure(std::move(states.error()));
+  auto log = std::make_shared<event_log>(fresh.life);
+  return compose(job, env, fresh, nullptr, std::move(*states), std::move(log));
 }
 
 result<void> end_life(composed_life& life, finish_reason reason) {

@@ -86,6 +86,10 @@ struct composed_life {
 compose_life(const main_job& job, world& env, const begun_life& begun,
              std::shared_ptr<dataplane::run_directory> directory);
 
+/// The graph of a fresh life alone, to be described: nothing is opened, written or started, and
+/// nothing may be. Errors: of a part that cannot be made.
+[[nodiscard]] result<composed_life> sketch_life(const main_job& job, world& env);
+
 /// The last line of a life whose graph was stopped, durable. Errors: of the disk.
 [[nodiscard]] result<void> end_life(composed_life& life, finish_reason reason);
 

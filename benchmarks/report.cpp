@@ -23,6 +23,11 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2.0;
 }
 
+/// Nothing against nothing is even: a count that must be zero has zero as its baseline.
+double ratio_of(double ours, double baseline) {
+  return ours == 0.0 && baseline == 0.0 ? 1.0 : ours / baseline;
+}
+
 /// Processor model and number of hardware threads, as "Intel(R) Xeon(R) Processor x 2".
 std::string machine() {
   std::string name = "unknown processor";
@@ -112,7 +117,7 @@ row compare(claim what, const measurement& ours, const measurement& baseline, st
   for (std::size_t turn = 0; turn < turns; ++turn) {
     mine.push_back(ours());
     theirs.push_back(baseline());
-    ratios.push_back(mine.back() / theirs.back());
+    ratios.push_back(ratio_of(mine.back(), theirs.back()));
   }
   row result;
   result.ours = median(mine);

@@ -1,9 +1,11 @@
 #include "messages/frame.hpp"
 
-#include "messages/catalogue_generated.hpp"
+#include "messages/block_pool.hpp"
 #include "messages/limits.hpp"
+#include "messages/message_list.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -48,10 +50,13 @@ constexpr std::size_t padded(std::size_t bytes) {
          limits::tensor_alignment_bytes;
 }
 
-const detail::message_entry* find_entry(message_type type) noexcept {
-  const auto* const place =
-      std::ranges::lower_bound(detail::message_catalogue, type, {}, &detail::message_entry::type);
-  return place != std::end(detail::message_catalogue) && place->type == type ? place : nullptr;
+std::atomic<std::uint64_t>& copied_bytes() noexcept {
+  static std::atomic<std::uint64_t> count = 0;
+  return count;
+}
+
+void count_copy(std::size_t bytes) noexcept {
+  copied_bytes().fetch_add(bytes, std::memory_order_relaxed);
 }
 
 void append(std::vector<std::byte>& out, const void* bytes, std::size_t count) {
@@ -119,6 +124,7 @@ result<flatbuffers::DetachedBuffer> read_payload(const detail::message_entry& en
   auto* const memory = new std::uint8_t[std::max<std::size_t>(bytes.size(), 1)];
   flatbuffers::DetachedBuffer copy(nullptr, false, memory, 0, memory, bytes.size());
   if (!bytes.empty()) std::memcpy(memory, bytes.data(), bytes.size());
+  count_copy(bytes.size());
   flatbuffers::Verifier verifier(copy.data(), copy.size(), limits::verifier_depth_max,
                                  limits::verifier_tables_max);
   if (!entry.verify(verifier))
@@ -126,13 +132,28 @@ result<flatbuffers::DetachedBuffer> read_payload(const detail::message_entry& en
   return copy;
 }
 
+class block_memory final : public flatbuffers::Allocator {
+public:
+  std::uint8_t* allocate(std::size_t bytes) override {
+    return static_cast<std::uint8_t*>(take_block(bytes));
+  }
+  void deallocate(std::uint8_t* memory, std::size_t bytes) override { give_block(memory, bytes); }
+};
+
 } // namespace
+
+flatbuffers::Allocator& detail::payload_memory() noexcept {
+  // Never destroyed: payloads may be dropped by destructors of static objects.
+  static block_memory& memory = *new block_memory;
+  return memory;
+}
 
 attachment copy_attachment(std::span<const std::byte> bytes) {
   constexpr std::align_val_t alignment{limits::tensor_alignment_bytes};
   auto* const memory =
       static_cast<std::byte*>(::operator new(std::max<std::size_t>(bytes.size(), 1), alignment));
   if (!bytes.empty()) std::memcpy(memory, bytes.data(), bytes.size());
+  count_copy(bytes.size());
   const auto release = [](const void* first) {
     ::operator delete(const_cast<void*>(first), alignment);
   };
@@ -140,13 +161,17 @@ attachment copy_attachment(std::span<const std::byte> bytes) {
 }
 
 std::string_view message_name(message_type type) noexcept {
-  const auto* const entry = find_entry(type);
+  const auto* const entry = detail::find_message(type);
   return entry != nullptr ? entry->name : "unknown message";
 }
 
 bool is_mutating(message_type type) noexcept {
-  const auto* const entry = find_entry(type);
+  const auto* const entry = detail::find_message(type);
   return entry != nullptr && entry->mutating;
+}
+
+std::uint64_t payload_bytes_copied() noexcept {
+  return copied_bytes().load(std::memory_order_relaxed);
 }
 
 std::vector<std::byte> encode(const frame& value) {
@@ -182,15 +207,18 @@ std::vector<std::byte> encode(const frame& value) {
   append(out, sender.data(), sender.size());
   append(out, origin.data(), origin.size());
   append(out, value.content->bytes().data(), value.content->bytes().size());
-  for (const attachment& part : value.content->attachments())
+  count_copy(value.content->bytes().size());
+  for (const attachment& part : value.content->attachments()) {
     append(out, part.bytes.data(), part.bytes.size());
+    count_copy(part.bytes.size());
+  }
   return out;
 }
 
 result<frame> decode(std::span<const std::byte> bytes) {
   const auto header = read_header(bytes);
   if (!header) return failure(header.error());
-  const auto* const entry = find_entry(message_type{header->type});
+  const auto* const entry = detail::find_message(message_type{header->type});
   if (entry == nullptr)
     return failure(errc::unsupported,
                    "frame: message type " + std::to_string(header->type) + " is not declared");

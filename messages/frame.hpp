@@ -80,6 +80,11 @@ private:
 
 using payload_ptr = std::shared_ptr<const payload>;
 
+namespace detail {
+/// Where builders take the bytes of a payload from: recycled blocks.
+[[nodiscard]] flatbuffers::Allocator& payload_memory() noexcept;
+} // namespace detail
+
 /// Envelope and payload: what actors send. Copying shares the payload.
 struct frame {
   envelope header;
@@ -96,6 +101,10 @@ struct frame {
 
 /// The bytes of a frame. Copies the payload: only for networks, disks and tests.
 [[nodiscard]] std::vector<std::byte> encode(const frame& value);
+
+/// Bytes of payloads and attachments that this process has copied so far: by `encode`, `decode`
+/// and `copy_attachment`, which are the only places that do. Between local actors it stands still.
+[[nodiscard]] std::uint64_t payload_bytes_copied() noexcept;
 
 /// Reads a frame that came from outside. Every length, the type, and the FlatBuffer itself are
 /// verified first; a failure is errc::corrupt or errc::unsupported and says what was wrong.

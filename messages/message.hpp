@@ -1,6 +1,7 @@
 /// A typed view over a payload, and the two ways to make one.
 #pragma once
 
+#include "messages/block_pool.hpp"
 #include "messages/catalogue_generated.hpp"
 #include "messages/frame.hpp"
 
@@ -25,7 +26,9 @@ public:
 
   [[nodiscard]] const T* operator->() const noexcept { return root_; }
   [[nodiscard]] const T& operator*() const noexcept { return *root_; }
-  [[nodiscard]] const payload_ptr& content() const noexcept { return content_; }
+  [[nodiscard]] const payload_ptr& content() const& noexcept { return content_; }
+  /// Gives the payload away, for a last use that need not count another reference.
+  [[nodiscard]] payload_ptr content() && noexcept { return std::move(content_); }
   [[nodiscard]] std::span<const attachment> attachments() const noexcept {
     return content_->attachments();
   }
@@ -40,11 +43,12 @@ private:
 template <declared_message T, class Build>
 [[nodiscard]] message<T> build(std::size_t size_hint, Build&& fill,
                                std::vector<attachment> attachments = {}) {
-  flatbuffers::FlatBufferBuilder builder(size_hint);
+  flatbuffers::FlatBufferBuilder builder(size_hint, &detail::payload_memory());
   const flatbuffers::Offset<T> root = std::forward<Build>(fill)(builder);
   builder.Finish(root);
-  return message<T>(std::make_shared<const payload>(message_traits<T>::type, builder.Release(),
-                                                    std::move(attachments)));
+  return message<T>(std::allocate_shared<const payload>(block_allocator<payload>(),
+                                                        message_traits<T>::type, builder.Release(),
+                                                        std::move(attachments)));
 }
 
 /// Packs an object-API struct, for example `pack(CommitGroupT)`: for paths that run once a group.

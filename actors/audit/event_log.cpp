@@ -27,9 +27,9 @@ void event_log::hand_over() {
     const std::scoped_lock guard(gathered_mutex_);
     lines = std::exchange(gathered_, std::string());
   }
-  if (lines.empty()) return;
+  if (lines.empty() || !file_) return;
   lines.pop_back(); // The file adds the last line's end itself.
-  const auto taken = file_.append(lines);
+  const auto taken = file_->append(lines);
   if (!taken && taken.error().code == errc::exhausted)
     has_hole_ = true; // Any other error keeps the lines, for the next sync.
 }
@@ -39,9 +39,9 @@ result<void> event_log::sync() {
   hand_over();
   if (has_hole_)
     return failure(errc::exhausted,
-                   file_.path() + ": the disk took nothing for so long that events were lost; "
-                                  "free space and start the run again");
-  return file_.sync();
+                   file_->path() + ": the disk took nothing for so long that events were lost; "
+                                   "free space and start the run again");
+  return file_ ? file_->sync() : result<void>();
 }
 
 } // namespace weir

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <mutex>
+#include <optional>
 #include <string>
 
 namespace weir {
@@ -17,6 +18,8 @@ namespace weir {
 class event_log final : public event_sink {
 public:
   event_log(incarnation life, dataplane::append_log file) : life_(life), file_(std::move(file)) {}
+  /// A log without a file, for a graph that is drawn and never started: it keeps nothing.
+  explicit event_log(incarnation life) : life_(life) {}
 
   /// Thread-safe. Above `gathered_bytes_max` the caller writes what gathered, without a sync.
   void append(std::string_view owner, sequence_number sequence, const event& what) override;
@@ -34,7 +37,7 @@ private:
   std::mutex gathered_mutex_;
   std::string gathered_;
   std::mutex file_mutex_; ///< Taken before `gathered_mutex_`, never after it.
-  dataplane::append_log file_;
+  std::optional<dataplane::append_log> file_;
   bool has_hole_ = false; ///< The disk took nothing for so long that lines were lost.
 };
 

@@ -30,6 +30,21 @@ result<captured_report> report_of(const Captured& answer) {
   return report;
 }
 
+/// "; origin reader of the graph is not in its list" for each difference; empty without one.
+std::string differences(const std::string& role, const std::vector<std::string>& in_graph,
+                        const std::vector<std::string>& in_list) {
+  std::string text;
+  for (const std::string& name : in_graph) {
+    if (std::ranges::find(in_list, name) == in_list.end())
+      text += "; " + role + " " + name + " of the graph is not in its list";
+  }
+  for (const std::string& name : in_list) {
+    if (std::ranges::find(in_graph, name) == in_graph.end())
+      text += "; " + name + " is in its list, and no " + role + " of the graph is called so";
+  }
+  return text;
+}
+
 std::int64_t nanoseconds(std::chrono::nanoseconds duration) {
   return duration.count();
 }
@@ -63,6 +78,13 @@ task<void> checkpoint::run() {
     perform(barrier_.tick(now(), reports));
     schedule(schedule_.tick(now()));
   }
+}
+
+result<void> checkpoint::check_graph(const graph_roster& all) const {
+  const std::string differing = differences("origin", all.origins, peers_.origins) +
+                                differences("owner", all.owners, peers_.owners);
+  if (differing.empty()) return {};
+  return failure(errc::invalid_argument, "no cut of its barrier would be whole" + differing);
 }
 
 result<void> checkpoint::find_participants() {

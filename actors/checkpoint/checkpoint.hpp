@@ -42,6 +42,12 @@ struct checkpoint_peers {
   std::vector<std::string> origins;
   std::vector<std::string> owners;
   handle<observer_protocol> observer; ///< May be empty.
+
+  template <class Wiring>
+  void wire(Wiring& wiring) const {
+    wiring.may_use(observer);
+    wiring.barrier_over(origins, owners);
+  }
 };
 
 /// What one checkpoint did, for `metrics.jsonl`.
@@ -75,6 +81,8 @@ private:
     std::optional<result<CheckpointPublishedT>> answer;
   };
 
+  /// Every gate and owner of the graph is known to the barrier, and nobody else is.
+  [[nodiscard]] result<void> check_graph(const graph_roster& all) const override;
   task<void> run() override; ///< Deadlines of the barrier, and saves by time.
   task<published_reply> on_request(message<RequestCheckpoint> request);
   task<void> on_periodic(message<PeriodicCheckpoint> note);

@@ -57,6 +57,15 @@ struct rollout_peers {
   handle<replay_protocol> replay;
   std::vector<handle<generator_protocol>> generators;
   std::vector<handle<environment_protocol>> environments;
+
+  template <class Wiring>
+  void wire(Wiring& wiring) const {
+    wiring.needs(loader);
+    wiring.needs(sampler);
+    wiring.needs(replay);
+    wiring.needs_each(generators);
+    wiring.needs_each(environments);
+  }
 };
 
 class rollout : public participant {

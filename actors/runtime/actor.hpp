@@ -6,9 +6,10 @@
 ///
 /// Life: constructed by the graph, on a turn of its own (so scopes and channels may be members);
 /// started by `graph::start`; ended by `graph::stop`, by a failure of its own, or with the graph.
-/// Ending cancels the root scope, answers what is left with errc::cancelled, waits for `shielded`
-/// work, and destroys the actor. Members of derived classes outlive the coroutines of the root
-/// scope; everything is destroyed on the actor's turn.
+/// Ending cancels the root scope, answers what is left (errc::unavailable after a failure, else
+/// errc::cancelled), waits for `shielded` work, and destroys the actor. Members of derived classes
+/// outlive the coroutines of the root scope; everything is destroyed on the actor's turn. A
+/// supervised actor (`graph::supervise`) that fails is constructed anew, behind the same handles.
 #pragma once
 
 #include "actors/runtime/channel.hpp"
@@ -19,12 +20,14 @@
 #include "actors/runtime/gate.hpp"
 #include "actors/runtime/handle.hpp"
 #include "actors/runtime/scope.hpp"
+#include "actors/runtime/watchdog_state.hpp"
 #include "actors/runtime/world.hpp"
 
 #include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 namespace weir {
 
@@ -35,6 +38,12 @@ struct actor_counters {
   std::size_t unsettled_leases = 0;
   std::size_t open_streams = 0;
   std::uint64_t late_answers = 0; ///< Came after their asker was gone; only counted.
+};
+
+/// Who takes part in barriers, by name, in the order of addition.
+struct graph_roster {
+  std::vector<std::string> origins;
+  std::vector<std::string> owners;
 };
 
 class actor : private run_queue_host {
@@ -71,6 +80,17 @@ protected:
     add(std::make_unique<detail::note_handler<Self, Note>>(static_cast<Self*>(this), handler));
   }
 
+  /// Anything else is no handler.
+  template <class Handler>
+  void serve(Handler) {
+    static_assert(!std::is_same_v<Handler, Handler>,
+                  "a handler takes its message by value, a mutating one after a lease_ref, and "
+                  "returns task<result<message<Reply>>>, or task<void> for a note");
+  }
+
+  /// Looks at the graph that this actor was added to, before anything starts; an error is that of
+  /// `graph::start`. By default all is well.
+  [[nodiscard]] virtual result<void> check_graph(const graph_roster& all) const;
   /// The actor's own coroutine, spawned in the root scope when the graph starts.
   virtual task<void> run();
 
@@ -87,18 +107,18 @@ protected:
   [[nodiscard]] mutation_gate& mutations() noexcept;
   void log(log_level level, std::string_view text) const { env().log(level, name(), text); }
 
-  /// Ends the incarnation: the graph reports the first failure with its actor. The actor's
-  /// coroutines are cancelled once the one that runs suspends or ends.
+  /// Ends this life of the actor: its coroutines are cancelled once the one that runs suspends or
+  /// ends. The graph reports the first failure with its actor, and with it the incarnation ends;
+  /// a supervised actor is restarted instead.
   void fail(error reason);
   /// Declares the run complete: `graph::wait_blocking` returns.
   void finish_run();
 
   [[nodiscard]] actor_counters counters() const;
-  /// The tree of this actor's suspended coroutines, and what each waits for.
-  [[nodiscard]] std::string describe_tasks() const { return queue_.describe_tasks(); }
 
 private:
   friend class detail::actor_access;
+  friend std::string dump_tasks(const actor& dumped);
 
   [[nodiscard]] const std::string& host_name() const override { return ctx_.name(); }
   [[nodiscard]] std::chrono::nanoseconds host_now() const override {
@@ -117,6 +137,8 @@ private:
   /// refused.
   [[nodiscard]] virtual bool relay_frame(detail::request_origin& asked, frame& request);
   void begin_stop();
+  [[nodiscard]] error unanswered() const;
+  [[nodiscard]] std::vector<long_wait> long_waits(std::chrono::nanoseconds age) const;
 
   // Services first, then state, scopes last: they are destroyed first.
   context ctx_;
@@ -128,9 +150,14 @@ private:
   std::unordered_map<std::uint32_t, std::unique_ptr<detail::handler>> handlers_;
   bool stopping_ = false;
   bool failed_ = false;
-  bool broken_ = false; ///< By an exception: what is shielded cannot be finished either.
+  bool broken_ = false;           ///< By an exception: what is shielded cannot be finished either.
+  std::optional<error> ends_for_; ///< The failure, or why the supervisor ends this life.
   scope shield_;
   scope root_;
 };
+
+/// The tree of an actor's suspended coroutines, one a line: function, place, and what it waits for.
+/// On that actor's turn only; from anywhere else: `graph::dump_tasks`.
+[[nodiscard]] std::string dump_tasks(const actor& dumped);
 
 } // namespace weir

@@ -82,11 +82,12 @@ public:
 
   void answered() noexcept;
   [[nodiscard]] bool present() const noexcept { return gate_ != nullptr; }
-  [[nodiscard]] const lease_stamp& stamp() const noexcept { return stamp_; }
+  /// @pre present
+  [[nodiscard]] const lease_stamp& stamp() const noexcept { return *stamp_; }
 
 private:
   mutation_gate* gate_ = nullptr;
-  lease_stamp stamp_;
+  std::unique_ptr<lease_stamp> stamp_; ///< Apart: most pending asks have none.
 };
 
 /// The lease under which a request came, as its handler sees it. Counts nothing and is valid for
@@ -108,7 +109,7 @@ private:
 
 namespace detail {
 
-class [[nodiscard]] enter_awaiter final : public wait_node {
+class [[nodiscard]] enter_awaiter final : public wait_node, private described_wait {
 public:
   enter_awaiter(mutation_gate& gate, std::source_location where) noexcept
       : gate_(gate), where_(where) {}
@@ -125,13 +126,14 @@ public:
 private:
   friend class weir::mutation_gate;
   void wait(promise_base& entering, std::source_location where) noexcept;
+  [[nodiscard]] std::string describe_wait(std::chrono::nanoseconds now) const override;
 
   mutation_gate& gate_;
   std::source_location where_;
   std::optional<lease> given_;
 };
 
-class [[nodiscard]] quiesced_awaiter final : public wait_node {
+class [[nodiscard]] quiesced_awaiter final : public wait_node, private described_wait {
 public:
   quiesced_awaiter(mutation_gate& gate, epoch_id epoch) noexcept : gate_(gate), epoch_(epoch) {}
   quiesced_awaiter(const quiesced_awaiter&) = delete;
@@ -147,6 +149,7 @@ public:
 private:
   friend class weir::mutation_gate;
   void wait(promise_base& waiting, std::source_location where) noexcept;
+  [[nodiscard]] std::string describe_wait(std::chrono::nanoseconds now) const override;
 
   mutation_gate& gate_;
   epoch_id epoch_;

@@ -25,24 +25,23 @@ run_queue& queue_of_this_turn() noexcept {
 
 scope::scope() noexcept : queue_(queue_of_this_turn()) {}
 
-detail::promise_base& scope::adopt(detail::root_task child) noexcept {
-  auto& promise = child.release();
-  promise.start(queue_, queue_.running(), this);
-  promise.called_by(nullptr);
-  children_.push_back(promise);
+detail::promise_base& scope::adopt(detail::child_promise& child) noexcept {
+  child.start(queue_, queue_.running(), this);
+  child.called_by(nullptr);
+  children_.push_back(child);
   ++size_;
-  queue_.wake(promise);
-  return promise;
+  queue_.wake(child);
+  return child;
 }
 
-void scope::forget(detail::root_task::promise_type& child) noexcept {
+void scope::forget(detail::child_promise& child) noexcept {
   static_cast<detail::link<detail::sibling_tag>&>(child).unlink();
   --size_;
   child.destroy();
 }
 
 void scope::finished(detail::promise_base& child) noexcept {
-  forget(static_cast<detail::root_task::promise_type&>(child));
+  forget(static_cast<detail::child_promise&>(child));
   if (size_ != 0) return;
   while (auto* waiter = waiting_.pop_front())
     waiter->wake();

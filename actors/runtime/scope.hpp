@@ -38,6 +38,18 @@ root_task run_child(Callable callable, Args... args) {
   co_await std::invoke(std::move(callable), std::move(args)...);
 }
 
+/// A function whose frame owns all that it is given: it needs no frame around it.
+template <class Callable>
+inline constexpr bool owns_arguments = false;
+template <class... Args>
+inline constexpr bool owns_arguments<task<void> (*)(Args...)> = (!std::is_reference_v<Args> && ...);
+template <class Object, class... Args>
+inline constexpr bool owns_arguments<task<void> (Object::*)(Args...)> =
+    (!std::is_reference_v<Args> && ...);
+template <class Object, class... Args>
+inline constexpr bool owns_arguments<task<void> (Object::*)(Args...) const> =
+    (!std::is_reference_v<Args> && ...);
+
 } // namespace detail
 
 /// Owns the coroutines that are spawned in it. A child that ends leaves by itself; the destructor
@@ -57,9 +69,16 @@ public:
   /// pointer as its first argument, and the object must outlive the scope.
   template <class Callable, class... Args>
   void spawn(Callable callable, Args... args) {
-    static_assert(std::is_same_v<std::invoke_result_t<Callable, Args...>, task<void>>,
-                  "a spawned callable returns task<void>");
-    adopt(detail::run_child(std::move(callable), std::move(args)...));
+    static_assert(std::is_invocable_v<Callable, Args...>,
+                  "a spawned callable takes the arguments that are passed with it");
+    if constexpr (std::is_invocable_v<Callable, Args...>) {
+      static_assert(std::is_same_v<std::invoke_result_t<Callable, Args...>, task<void>>,
+                    "a spawned callable returns task<void>");
+      if constexpr (detail::owns_arguments<Callable>)
+        adopt(std::invoke(callable, std::move(args)...));
+      else
+        adopt(detail::run_child(std::move(callable), std::move(args)...));
+    }
   }
 
   /// Destroys all children, youngest first. Not to be called by one of them.
@@ -72,16 +91,20 @@ public:
   [[nodiscard]] run_queue& queue() const noexcept { return queue_; }
 
   /// Takes over a coroutine that was made for it; for the runtime's own coroutines.
-  detail::promise_base& adopt(detail::root_task child) noexcept;
+  detail::promise_base& adopt(detail::root_task child) noexcept { return adopt(child.release()); }
+  detail::promise_base& adopt(task<void> child) noexcept {
+    return adopt(detail::frame_of(child).release());
+  }
 
 private:
   friend class detail::joined_awaiter;
 
   void finished(detail::promise_base& child) noexcept override;
-  void forget(detail::root_task::promise_type& child) noexcept;
+  detail::promise_base& adopt(detail::child_promise& child) noexcept;
+  void forget(detail::child_promise& child) noexcept;
 
   run_queue& queue_;
-  detail::link_list<detail::root_task::promise_type, detail::sibling_tag> children_;
+  detail::link_list<detail::child_promise, detail::sibling_tag> children_;
   detail::wait_list<detail::joined_awaiter> waiting_;
   std::size_t size_ = 0;
 };

@@ -70,16 +70,18 @@ public:
   sink(detail::stream_table& table, detail::address consumer, std::uint64_t stream)
       : source_(std::make_unique<detail::stream_source>(table, std::move(consumer), stream)) {}
 
-  /// Suspends until the consumer has room. errc::unavailable once it is gone. @pre the caller
-  /// holds no lease (`try_push` may be called under one)
+  /// Suspends until the consumer has room. errc::unavailable once it is gone. What one turn pushes
+  /// travels together, in order with everything else that this actor sends to the consumer. @pre
+  /// the caller holds no lease (`try_push` may be called under one)
   [[nodiscard]] detail::credit_awaiter
-  push(const message<Item>& item, std::source_location where = std::source_location::current()) {
+  push(message<Item> item, std::source_location where = std::source_location::current()) {
     detail::ensure_without_lease("credit of a stream", where);
-    return detail::credit_awaiter(source_.get(), item.content());
+    return detail::credit_awaiter(source_.get(), std::move(item).content());
   }
   /// As push, but errc::exhausted instead of a wait.
-  [[nodiscard]] result<void> try_push(const message<Item>& item) {
-    return source_->try_push(item.content());
+  [[nodiscard]] result<void> try_push(message<Item> item) {
+    payload_ptr content = std::move(item).content();
+    return source_->try_push(content);
   }
   /// No more items: the consumer gets the end of the stream after those under way.
   void finish() { source_->end(nullptr); }

@@ -39,6 +39,8 @@ public:
   void destroy() noexcept {
     if (frame_) std::exchange(frame_, {}).destroy();
   }
+  /// Leaves the frame to whoever asked for its promise.
+  [[nodiscard]] task_promise<T>& release() noexcept { return std::exchange(frame_, {}).promise(); }
 
 private:
   handle frame_;
@@ -83,6 +85,14 @@ public:
   [[nodiscard]] final_awaiter final_suspend() const noexcept { return final_awaiter(); }
 };
 
+struct sibling_tag;
+
+/// A coroutine that a scope may own.
+class child_promise : public awaiting_promise, public link<sibling_tag> {
+public:
+  using promise_base::destroy;
+};
+
 template <class T>
 class task_promise : public awaiting_promise {
 public:
@@ -104,7 +114,7 @@ private:
 };
 
 template <>
-class task_promise<void> : public awaiting_promise {
+class task_promise<void> : public child_promise {
 public:
   [[nodiscard]] task<void>
   get_return_object(std::source_location where = std::source_location::current()) noexcept;
@@ -168,19 +178,18 @@ inline task<void> task_promise<void>::get_return_object(std::source_location whe
   return task<void>(self);
 }
 
-/// A coroutine that nobody awaits: the wrapper of a spawned child, owned by its scope.
+/// A coroutine that nobody awaits, owned by a scope.
 class root_task {
 public:
-  class promise_type : public awaiting_promise, public link<struct sibling_tag> {
+  class promise_type : public child_promise {
   public:
     [[nodiscard]] root_task
     get_return_object(std::source_location where = std::source_location::current()) noexcept {
       const auto self = std::coroutine_handle<promise_type>::from_promise(*this);
-      made(self, where);
+      made(self, where, true);
       return root_task(self);
     }
     void return_void() const noexcept {}
-    void destroy() noexcept { std::coroutine_handle<promise_type>::from_promise(*this).destroy(); }
   };
 
   explicit root_task(std::coroutine_handle<promise_type> frame) noexcept : frame_(frame) {}

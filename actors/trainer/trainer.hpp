@@ -57,6 +57,16 @@ struct trainer_peers {
   std::vector<handle<generator_protocol>> generators;
   std::vector<handle<environment_protocol>> environments;
   handle<observer_protocol> observer; ///< May be empty.
+
+  template <class Wiring>
+  void wire(Wiring& wiring) const {
+    wiring.needs(sampler);
+    wiring.needs(replay);
+    wiring.needs(checkpoint);
+    wiring.needs_each(generators);
+    wiring.needs_each(environments);
+    wiring.may_use(observer);
+  }
 };
 
 /// What it computes with.

@@ -1,6 +1,7 @@
 /// Every wait ends: by its value, by its deadline, or because nobody waits any more.
 ///
-/// Shows: with_deadline, first_of (the losers are gone before it returns), shielded.
+/// Shows: with_deadline; first_of, whose losers are gone before it returns; and shielded, the one
+/// way to be uncancellable, for steps that must not stop half way.
 /// Prints: timed out
 ///         the first was number 1
 ///         the durable step ended although its caller did not wait
@@ -8,6 +9,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <tuple>
 
 namespace {
 
@@ -27,15 +29,17 @@ weir::task<void> impatient(const weir::clock* time, bool* ended) {
   co_await weir::shielded(durable_step(time, ended));
 }
 
+// [readme:deadlines]
 weir::task<void> show(const weir::clock* time, bool* ended) {
   auto late = co_await weir::with_deadline(after(time, 1h, 7), weir::within(5ms));
   std::printf("%s\n", late ? "in time" : weir::to_string(late.error().code).data());
 
   auto first = co_await weir::first_of(after(time, 1h, 0), after(time, 1ms, 1));
-  std::printf("the first was number %zu\n", first.index());
+  std::printf("the first was number %zu\n", first.index()); // A variant: one value, one winner.
 
   std::ignore = co_await weir::with_deadline(impatient(time, ended), weir::within(1ms));
 }
+// [end]
 
 } // namespace
 
@@ -44,7 +48,7 @@ int main() {
   weir::world env;
   weir::graph system(env);
   const auto shown = system.run_blocking(&show, &env.clock(), &ended);
-  const auto stopped = system.stop();
+  const auto stopped = system.stop(); // Waits for what is shielded.
   if (ended) std::printf("the durable step ended although its caller did not wait\n");
   return shown && stopped && ended ? 0 : 1;
 }

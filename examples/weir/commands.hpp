@@ -38,6 +38,11 @@ struct run_arguments {
 [[nodiscard]] exit_code check(const std::string& config_path,
                               const std::vector<std::string>& overrides);
 
+/// Prints the graph of actors that the configuration composes, as Graphviz text. Starts nothing and
+/// writes nothing; reads no weights.
+[[nodiscard]] exit_code print_graph(const std::string& config_path,
+                                    const std::vector<std::string>& overrides);
+
 /// Verifies every byte of a bundle.
 [[nodiscard]] exit_code verify(const std::string& bundle);
 

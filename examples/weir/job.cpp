@@ -239,7 +239,7 @@ std::vector<std::uint32_t> prompt_tokens(const kernels::tokenizer& text, const s
   return tokens;
 }
 
-result<job> prepare_job(dataplane::disk& storage, const run_config& config) {
+result<job> sketch_job(dataplane::disk& storage, const run_config& config) {
   job work;
   work.config = config;
   work.text = std::make_shared<const kernels::byte_tokenizer>();
@@ -268,13 +268,16 @@ result<job> prepare_job(dataplane::disk& storage, const run_config& config) {
   auto learner = llama_learner::create(learner_options(work), work.text);
   if (!learner) return failure(std::move(learner.error()));
   work.learner = std::move(*learner);
-  if (!config.policy.model) {
-    work.first_policy = work.learner->fresh();
-    return work;
-  }
-  auto weights = read_model(storage, *config.policy.model, work.model);
+  work.first_policy = work.learner->fresh();
+  return work;
+}
+
+result<job> prepare_job(dataplane::disk& storage, const run_config& config) {
+  auto work = sketch_job(storage, config);
+  if (!work || !config.policy.model) return work;
+  auto weights = read_model(storage, *config.policy.model, work->model);
   if (!weights) return failure(std::move(weights.error()));
-  work.first_policy = work.learner->begin(std::move(*weights));
+  work->first_policy = work->learner->begin(std::move(*weights));
   return work;
 }
 

@@ -36,6 +36,10 @@ struct job {
 /// Errors name file, key or record and what to do.
 [[nodiscard]] result<job> prepare_job(dataplane::disk& storage, const run_config& config);
 
+/// As `prepare_job`, with random weights: of `policy.model` only config.json is read. For a graph
+/// that is drawn and never started.
+[[nodiscard]] result<job> sketch_job(dataplane::disk& storage, const run_config& config);
+
 // What each actor is given, from the configuration.
 [[nodiscard]] failure_limits failure_limits_of(const run_config& config);
 [[nodiscard]] rollout_options rollout_options_of(const run_config& config);

@@ -46,6 +46,9 @@ void describe(CLI::App& app, command_line& line) {
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
 
+  CLI::App* graph = app.add_subcommand("graph", "print the graph of actors, for Graphviz");
+  add_config(graph, line.config_path, line.overrides);
+
   CLI::App* verify = app.add_subcommand("verify", "verify every byte of a bundle");
   verify->add_option("BUNDLE", line.bundle, "the directory of the bundle")->required();
 
@@ -74,6 +77,7 @@ exit_code dispatch(const CLI::App& app, command_line& line) {
     }
     return weir::check(line.config_path, line.overrides);
   }
+  if (app.got_subcommand("graph")) return weir::print_graph(line.config_path, line.overrides);
   if (app.got_subcommand("verify")) return weir::verify(line.bundle);
   if (app.got_subcommand("audit")) return weir::print_audit(line.run_directory);
   return weir::drill(line.drill);

@@ -179,6 +179,11 @@ task<void> forest::perform(forest* of, const plan* node, std::size_t self) {
     co_return co_await limit(of, node, self);
   case deed::shield:
     co_return co_await shield(of, node);
+  case deed::work:
+  case deed::listen:
+  case deed::refuse:
+  case deed::ask:
+    ensure(false, "a forest has no actors");
   }
 }
 

@@ -22,6 +22,14 @@ const char* to_string(deed what) noexcept {
     return "hand_over";
   case deed::blow_up:
     return "blow_up";
+  case deed::work:
+    return "work";
+  case deed::listen:
+    return "listen";
+  case deed::refuse:
+    return "refuse";
+  case deed::ask:
+    return "ask";
   case deed::call:
     return "call";
   case deed::join:
@@ -47,6 +55,7 @@ std::size_t children_of(deed what, chooser& from) {
   switch (what) {
   case deed::limit:
   case deed::shield:
+  case deed::ask:
     return 1;
   case deed::all:
   case deed::first:

@@ -39,6 +39,9 @@ enum class deed : std::uint8_t {
   mutate,    ///< Enters the gate, holds the lease for `amount`.
   hand_over, ///< Enters the gate, and a child gets the lease.
   blow_up,   ///< An exception of a library.
+  work,      ///< Blocking work on the pool.
+  listen,    ///< Reads a stream of `amount` items of another actor, half of it or to its end.
+  refuse,    ///< An error as the answer.
   // Nodes with children.
   call,   ///< One after the other.
   join,   ///< Children of a scope; waits for all.
@@ -47,6 +50,7 @@ enum class deed : std::uint8_t {
   first,  ///< first_of
   limit,  ///< with_deadline, of `amount`.
   shield, ///< shielded
+  ask,    ///< Another actor grows the child.
 };
 [[nodiscard]] const char* to_string(deed what) noexcept;
 

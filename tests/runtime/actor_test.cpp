@@ -125,7 +125,8 @@ TEST_SUITE("runtime/actor") {
   TEST_CASE("work that throws fails its actor, and who asked is told") {
     const auto value = probe_worker(worker::mode::throwing);
     REQUIRE(!value);
-    CHECK(value.error().code == errc::cancelled);
+    CHECK(value.error().code == errc::unavailable);
+    CHECK(value.error().text.find("worker failed before it answered: ") == 0);
     CHECK(value.error().origin == "worker");
   }
 
@@ -174,8 +175,8 @@ TEST_SUITE("runtime/actor") {
     };
     std::ignore = system.add<user>("user", origin, owner_handle);
     const std::string dot = system.describe();
-    CHECK(dot.find("\"keeper\" [label=\"keeper\\nowner\"];") != std::string::npos);
-    CHECK(dot.find("\"user\" [label=\"user\\norigin\"];") != std::string::npos);
+    CHECK(dot.find("\"keeper\" [label=\"keeper\\nowner\", shape=cylinder];") != std::string::npos);
+    CHECK(dot.find("\"user\" [label=\"user\\norigin\", ") != std::string::npos);
     CHECK(dot.find("\"user\" -> \"keeper\";") != std::string::npos);
     CHECK(system.origins() == std::vector<std::string>{"user"});
     CHECK(system.owners() == std::vector<std::string>{"keeper"});

@@ -1,5 +1,5 @@
 /// A lease is never held across a wait that a barrier could prolong: what is caught, what is not.
-/// mistaken for it.
+/// A right that was given away is not mistaken for one that is held.
 #include "actors/runtime/gate.hpp"
 #include "actors/runtime/offload.hpp"
 #include "actors/runtime/stream.hpp"
@@ -130,6 +130,17 @@ TEST_SUITE("runtime/lease_rule") {
   TEST_CASE("blocking work under a lease ends the process") {
     const std::string said = death_in(&work_under_lease);
     CHECK(said.find("waits for blocking work while it holds a lease") != std::string::npos);
+  }
+
+  TEST_CASE("a request under a lease that was released ends the process") {
+    const std::string said = death_of([] {
+      gated world;
+      auto used = world.gate.try_enter();
+      used->release();
+      const handle<keeper_protocol> keeper;
+      std::ignore = keeper.ask(*used, pack(ReserveBatchT()), within(1s));
+    });
+    CHECK(said.find("a mutating request is sent under a lease that is held") != std::string::npos);
   }
 
   TEST_CASE("a lease that was released or moved is in nobody's way") {

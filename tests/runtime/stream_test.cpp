@@ -1,3 +1,4 @@
+#include "actors/runtime/simulation.hpp"
 #include "actors/runtime/stream.hpp"
 #include "tests/runtime/actors_under_test.hpp"
 
@@ -13,7 +14,7 @@ using namespace std::chrono_literals;
 using producer_protocol = protocol<call<GenerateGroup, GenerationAccepted>>;
 using consumer_protocol = protocol<call<RequestCheckpoint, CheckpointPublished>>;
 
-enum class ending { finish, fail, destroy, endless };
+enum class ending { finish, fail, destroy, endless, die };
 
 message<TokenBatch> batch() {
   return pack(TokenBatchT());
@@ -37,12 +38,14 @@ private:
     for (std::uint32_t i = 0; i < request->siblings() || how_ == ending::endless; ++i) {
       auto pushed = co_await tokens.push(batch());
       if (!pushed) {
-        log(log_level::debug, to_string(pushed.error().code));
+        log(log_level::debug, to_string(pushed.error()));
         co_return;
       }
     }
     if (how_ == ending::finish)
       tokens.finish();
+    else if (how_ == ending::die)
+      actor::fail(error{errc::corrupt, "index broken"});
     else if (how_ == ending::fail)
       tokens.fail(error{errc::exhausted, "no blocks left", name()});
   }
@@ -121,6 +124,38 @@ TEST_SUITE("runtime/stream") {
     const auto seen = run_stream(ending::destroy, -1);
     CHECK(seen.items == 1000);
     CHECK(seen.ending == "cancelled: the producer was cancelled (asked of producer)");
+  }
+
+  TEST_CASE("a producer whose actor fails is an error, too") {
+    simulation around({.log = [](log_level, std::string_view, std::string_view) {}});
+    graph system(around.env());
+    const auto from = system.add<producer>("producer", ending::die);
+    const auto to = system.add<consumer>("consumer", from);
+    REQUIRE(system.start());
+    RequestCheckpointT request;
+    request.step = -1;
+    const auto seen = system.ask_blocking(to, pack(request), within(5s));
+    REQUIRE(seen);
+    CHECK((*seen)->bundle()->str() == "cancelled: the producer was cancelled (asked of producer)");
+    CHECK(system.counters().open_streams == 0);
+    CHECK(system.stop());
+  }
+
+  TEST_CASE("a producer is told when its consumer's actor ends") {
+    std::vector<std::string> lines;
+    simulation around({.log = [&lines](log_level, std::string_view, std::string_view text) {
+      lines.emplace_back(text);
+    }});
+    graph system(around.env());
+    const auto from = system.add<producer>("producer", ending::endless);
+    const auto to = system.add<consumer>("consumer", from);
+    REQUIRE(system.start());
+    RequestCheckpointT request;
+    request.step = -1;
+    const auto endless = system.ask_blocking(to, pack(request), within(1ms));
+    CHECK(endless.error().code == errc::timed_out);
+    CHECK(system.stop()); // The consumer first: it was added last.
+    CHECK(lines == std::vector<std::string>{"unavailable: nobody consumes the stream any more"});
   }
 
   TEST_CASE("a consumer that goes away ends an endless producer") {

@@ -10,9 +10,10 @@
 /// string; `caf::local_actor` becomes `caf::abstract_scheduled_actor` or a custom one.
 #include "actors/runtime/detail/caf_bridge.hpp"
 
-#include "actors/runtime/detail/actor_access.hpp"
 #include "actors/runtime/detail/graph_core.hpp"
+#include "actors/runtime/detail/lives.hpp"
 #include "actors/runtime/detail/simulated_scheduler.hpp"
+#include "messages/block_pool.hpp"
 
 #include <caf/actor_clock.hpp>
 #include <caf/actor_control_block.hpp>
@@ -29,7 +30,9 @@
 #include <caf/resumable.hpp>
 #include <caf/scheduler/abstract_coordinator.hpp>
 
+#include <atomic>
 #include <optional>
+#include <typeinfo>
 
 CAF_ALLOW_UNSAFE_MESSAGE_TYPE(weir::detail::parcel)
 
@@ -40,15 +43,37 @@ caf::actor_control_block* block_of(const address& where) noexcept {
   return static_cast<caf::actor_control_block*>(where.mailbox());
 }
 
+/// What carries a parcel: made by one thread and freed by another, so its memory is recycled.
+class parcel_element final : public caf::mailbox_element,
+                             public caf::detail::tuple_vals_impl<caf::type_erased_tuple, parcel> {
+  using values = caf::detail::tuple_vals_impl<caf::type_erased_tuple, parcel>;
+
+public:
+  parcel_element(const address& from, parcel&& sent)
+      : caf::mailbox_element(caf::strong_actor_ptr(block_of(from)), caf::make_message_id(), {}),
+        values(std::move(sent)) {}
+
+  static void* operator new(std::size_t bytes) { return take_block(bytes); }
+  static void operator delete(void* memory) noexcept { give_block(memory, sizeof(parcel_element)); }
+
+  [[nodiscard]] parcel& value() noexcept { return std::get<0>(data()); }
+
+  caf::type_erased_tuple& content() override { return *this; }
+  const caf::type_erased_tuple& content() const override { return *this; }
+  caf::message move_content_to_message() override { return caf::make_message(std::move(value())); }
+  caf::message copy_content_to_message() const override {
+    return caf::make_message(std::get<0>(data()));
+  }
+};
+
 caf::mailbox_element_ptr wrap(const address& from, parcel&& sent) {
-  return caf::make_mailbox_element(caf::strong_actor_ptr(block_of(from)), caf::make_message_id(),
-                                   caf::mailbox_element::forwarding_stack(), std::move(sent));
+  return caf::mailbox_element_ptr(new parcel_element(from, std::move(sent)));
 }
 
+/// Null for a message of CAF itself.
 parcel* parcel_of(caf::mailbox_element& element) noexcept {
-  auto& content = element.content();
-  if (!content.match_elements<parcel>()) return nullptr;
-  return &content.get_mutable_as<parcel>(0);
+  if (typeid(element) != typeid(parcel_element)) return nullptr;
+  return &static_cast<parcel_element&>(element).value();
 }
 
 address address_of(const caf::strong_actor_ptr& pointer) noexcept {
@@ -62,21 +87,9 @@ struct undelivered {
   void operator()(caf::mailbox_element* element) const {
     const caf::mailbox_element_ptr owned(element);
     const parcel* unread = parcel_of(*element);
-    if (unread == nullptr || element->sender == nullptr) return;
-    if (unread->kind == parcel_kind::stream_open || unread->kind == parcel_kind::stream_item) {
-      parcel gone;
-      gone.kind = parcel_kind::stream_cancel;
-      gone.source = unread->source;
-      post(address_of(element->sender), address(), std::move(gone));
-    }
-    const envelope& header = unread->value.header;
-    if (unread->kind != parcel_kind::frame || header.is_reply || header.request_id == 0) return;
-    parcel refusal;
-    refusal.kind = parcel_kind::refusal;
-    refusal.value.header.request_id = header.request_id;
-    refusal.value.header.is_reply = true;
-    refusal.reason = std::make_shared<const error>(error{errc::unavailable, "the actor has ended"});
-    post(address_of(element->sender), address(), std::move(refusal));
+    if (unread == nullptr) return;
+    refuse_unread(address_of(element->sender), *unread,
+                  error{errc::unavailable, "the actor has ended"});
   }
 };
 
@@ -85,31 +98,43 @@ struct inbox_policy {
   using unique_pointer = std::unique_ptr<caf::mailbox_element, undelivered>;
 };
 
+std::atomic<std::size_t> cells_alive = 0;
+
 class cell final : public caf::local_actor, public caf::resumable, public runnable {
 public:
   cell(caf::actor_config& config, shared_name name, simulated_scheduler* schedule)
       : caf::local_actor(config), name_(std::move(name)), schedule_(schedule),
-        number_(schedule != nullptr ? schedule->enter(*name_) : 0) {}
+        number_(schedule != nullptr ? schedule->enter(*name_) : 0) {
+    ++cells_alive;
+  }
   cell(const cell&) = delete;
   cell& operator=(const cell&) = delete;
-  ~cell() override { drop_unread(); }
+  ~cell() override {
+    drop_unread();
+    --cells_alive;
+  }
 
   [[nodiscard]] const shared_name& shared() const noexcept { return name_; }
   [[nodiscard]] run_queue& queue() noexcept { return queue_; }
 
-  void begin(std::unique_ptr<actor> owner) {
-    owner_ = std::move(owner);
+  [[nodiscard]] actor* body() const noexcept { return lives_.body(); }
+
+  void begin(std::unique_ptr<actor> first, body_factory next) {
+    lives_.begin(std::move(first), std::move(next));
     schedule(nullptr);
   }
 
-  void discard(std::unique_ptr<actor> owner) {
+  /// Ends without a turn; null: nobody could be made for this mailbox.
+  void discard(std::unique_ptr<actor> body) {
+    if (inbox_.closed()) return;
     const run_queue::turn turn(queue_);
-    owner_ = std::move(owner);
+    if (body == nullptr) return close();
+    lives_.begin(std::move(body), nullptr);
     end();
   }
 
   void kill() {
-    if (owner_ == nullptr) return;
+    if (!lives_.begun()) return;
     const run_queue::turn turn(queue_);
     end();
   }
@@ -151,13 +176,16 @@ private:
   void arm_wake();
   [[nodiscard]] static std::uint32_t number_of(const detail::address& where) noexcept;
   void end();
+  /// Nothing is taken any more, and what was not read is refused; while CAF's system lives: it must
+  /// not find an open mailbox when the last reference goes.
+  void close();
   void drop_unread();
 
   shared_name name_;
   simulated_scheduler* const schedule_; ///< Null where CAF's threads run the turns.
   const std::uint32_t number_;          ///< In the trace of a simulation.
   run_queue queue_;
-  std::unique_ptr<actor> owner_;
+  lives lives_{queue_};
   caf::intrusive::lifo_inbox<inbox_policy> inbox_;
   caf::mailbox_element* read_next_ = nullptr; ///< Taken from the inbox, in order.
   std::optional<std::chrono::nanoseconds> wake_at_;
@@ -189,17 +217,16 @@ void cell::read(caf::mailbox_element& element) {
   const detail::address from(element.sender.release());
   if (schedule_ != nullptr) [[unlikely]]
     schedule_->trace(number_of(from), number_, *came);
-  actor_access::receive(*owner_, from, *came);
+  lives_.receive(from, *came);
 }
 
 caf::resumable::resume_result cell::resume(caf::execution_unit* unit, size_t limit) {
   context(unit);
   const run_queue::turn turn(queue_);
-  if (!std::exchange(started_, true)) actor_access::start(*owner_);
+  if (!std::exchange(started_, true)) lives_.start();
   for (std::size_t handled = 0; handled < limit; ++handled) {
     queue_.drain(resumptions_per_message);
-    actor_access::settle_stop(*owner_);
-    if (actor_access::ended(*owner_)) {
+    if (lives_.over()) {
       end();
       return done;
     }
@@ -214,15 +241,14 @@ caf::resumable::resume_result cell::resume(caf::execution_unit* unit, size_t lim
 }
 
 bool cell::take_turn() {
-  if (owner_ == nullptr) return false; // killed while it waited for its turn
+  if (!lives_.begun()) return false; // killed while it waited for its turn
   const run_queue::turn turn(queue_);
   if (!std::exchange(started_, true))
-    actor_access::start(*owner_);
+    lives_.start();
   else if (auto element = next())
     read(*element);
   queue_.drain(resumptions_per_message);
-  actor_access::settle_stop(*owner_);
-  if (actor_access::ended(*owner_)) {
+  if (lives_.over()) {
     end();
     return false;
   }
@@ -257,14 +283,17 @@ void cell::arm_wake() {
 
 void cell::end() {
   // Kept until the last line: the graph may go once it was told.
-  const auto graph = actor_access::context_of(*owner_).graph();
-  actor_access::root(*owner_).cancel(); // Before the members that its children use.
-  owner_.reset();
+  const auto graph = lives_.graph();
+  lives_.end();
+  close();
+  graph->ended(*name_);
+}
+
+void cell::close() {
   drop_unread();
   undelivered refuse;
   inbox_.close(refuse);
   cleanup(caf::exit_reason::normal, context());
-  graph->ended(*name_);
 }
 
 void cell::drop_unread() {
@@ -296,8 +325,15 @@ void address::release() noexcept {
 
 void post(const address& to, const address& from, parcel&& sent) {
   caf::execution_unit* unit = nullptr;
-  if (from && run_queue::current() == &cell_of(from)->queue()) unit = cell_of(from)->context();
+  if (from && run_queue::current() == &cell_of(from)->queue()) {
+    cell_of(from)->queue().send_collected();
+    unit = cell_of(from)->context();
+  }
   block_of(to)->enqueue(wrap(from, std::move(sent)), unit);
+}
+
+std::size_t mailboxes_alive() noexcept {
+  return cells_alive;
 }
 
 std::string name_of(const address& where) {
@@ -306,6 +342,10 @@ std::string name_of(const address& where) {
 
 run_queue& queue_of(const address& where) noexcept {
   return cell_of(where)->queue();
+}
+
+actor* body_of(const address& where) noexcept {
+  return cell_of(where)->body();
 }
 
 struct mailbox_system::parts {
@@ -347,8 +387,8 @@ address mailbox_system::open_mailbox(shared_name name) {
   return address(made.release());
 }
 
-void mailbox_system::launch(const address& where, std::unique_ptr<actor> owner) {
-  cell_of(where)->begin(std::move(owner));
+void mailbox_system::launch(const address& where, std::unique_ptr<actor> first, body_factory next) {
+  cell_of(where)->begin(std::move(first), std::move(next));
 }
 
 void mailbox_system::kill(const address& where) {

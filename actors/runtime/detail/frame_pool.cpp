@@ -1,76 +1,40 @@
 #include "actors/runtime/detail/frame_pool.hpp"
 
 #include "actors/runtime/run_queue.hpp"
+#include "messages/block_pool.hpp"
 #include "messages/error.hpp"
 
-#include <cstdlib>
 #include <new>
-
-#if defined(__SANITIZE_ADDRESS__)
-#  define WEIR_RECYCLE_FRAMES 0
-#elif defined(__has_feature)
-#  if __has_feature(address_sanitizer)
-#    define WEIR_RECYCLE_FRAMES 0
-#  endif
-#endif
-#ifndef WEIR_RECYCLE_FRAMES
-#  define WEIR_RECYCLE_FRAMES 1
-#endif
 
 namespace weir::detail {
 
-bool frame_pool::recycles() noexcept {
-  return WEIR_RECYCLE_FRAMES == 1;
-}
+namespace {
+
+/// Before each frame.
+struct frame_header {
+  frame_pool* home; ///< Null for a frame that was made outside turns.
+  std::size_t bytes;
+};
+static_assert(sizeof(frame_header) % __STDCPP_DEFAULT_NEW_ALIGNMENT__ == 0);
+
+} // namespace
 
 frame_pool::~frame_pool() {
   ensure(live_frames_ == 0, "no coroutine outlives its actor");
-  for (block* head : free_) {
-    while (head != nullptr)
-      std::free(std::exchange(head, head->next_free));
-  }
-}
-
-frame_pool::block* frame_pool::make_block(std::size_t bytes) {
-  void* memory = std::malloc(header_bytes + bytes);
-  ensure(memory != nullptr, "there is memory for a coroutine frame");
-  return new (memory) block{nullptr, classes, nullptr, 0};
-}
-
-void* frame_pool::allocate(std::size_t bytes) {
-  const std::size_t size_class = (bytes + class_bytes - 1) / class_bytes;
-  ++live_frames_;
-  block* taken = nullptr;
-  if (size_class < classes && free_[size_class] != nullptr) {
-    taken = std::exchange(free_[size_class], free_[size_class]->next_free);
-  } else {
-    taken = make_block(size_class * class_bytes);
-    taken->home = this;
-    taken->size_class = size_class;
-    ++heap_allocations_;
-  }
-  return reinterpret_cast<std::byte*>(taken) + header_bytes;
 }
 
 void* allocate_frame(std::size_t bytes) {
-  if (run_queue* queue = run_queue::current()) return queue->frames().allocate(bytes);
-  return reinterpret_cast<std::byte*>(frame_pool::make_block(bytes)) + frame_pool::header_bytes;
+  run_queue* queue = run_queue::current();
+  frame_pool* home = queue != nullptr ? &queue->frames() : nullptr;
+  if (home != nullptr) ++home->live_frames_;
+  bytes += sizeof(frame_header);
+  return new (take_block(bytes)) frame_header{home, bytes} + 1;
 }
 
 void free_frame(void* frame) noexcept {
-  auto* freed = reinterpret_cast<frame_pool::block*>(static_cast<std::byte*>(frame) -
-                                                     frame_pool::header_bytes);
-  frame_pool* home = freed->home;
-  if (home == nullptr) {
-    std::free(freed);
-    return;
-  }
-  --home->live_frames_;
-  if (WEIR_RECYCLE_FRAMES == 0 || freed->size_class >= frame_pool::classes) {
-    std::free(freed);
-    return;
-  }
-  freed->next_free = std::exchange(home->free_[freed->size_class], freed);
+  auto* header = static_cast<frame_header*>(frame) - 1;
+  if (header->home != nullptr) --header->home->live_frames_;
+  give_block(header, header->bytes);
 }
 
 } // namespace weir::detail

@@ -15,6 +15,20 @@ address graph_core::find(const std::string& name) const {
   return place != directory_.end() ? place->second : address();
 }
 
+address graph_core::look_up(const std::string& asking, const std::string& name) {
+  const std::lock_guard guard(mutex_);
+  const auto place = directory_.find(name);
+  if (place != directory_.end()) return place->second;
+  if (!sealed_) missed_.emplace_back(asking, name);
+  return address();
+}
+
+std::vector<std::pair<std::string, std::string>> graph_core::seal_directory() {
+  const std::lock_guard guard(mutex_);
+  sealed_ = true;
+  return std::move(missed_);
+}
+
 void graph_core::failed(const std::string& actor, error reason) {
   if (reason.origin.empty()) reason.origin = actor;
   env_.log(log_level::error, actor, to_string(reason));
@@ -94,7 +108,7 @@ incarnation context::life() const noexcept {
   return graph_->life();
 }
 detail::address context::find_address(const std::string& name) const {
-  return graph_->find(name);
+  return graph_->look_up(*name_, name);
 }
 
 } // namespace weir

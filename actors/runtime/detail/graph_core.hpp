@@ -10,6 +10,8 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <utility>
+#include <vector>
 
 namespace weir::detail {
 
@@ -23,6 +25,10 @@ public:
   void enter(const std::string& name, address where);
   /// Empty when no actor has this name.
   [[nodiscard]] address find(const std::string& name) const;
+  /// As `find`, for the actor `asking`; what is not there while the graph is built is remembered.
+  [[nodiscard]] address look_up(const std::string& asking, const std::string& name);
+  /// The graph is built. Gives who looked for whom in vain until then.
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> seal_directory();
 
   /// The first one is kept; later ones are logged.
   void failed(const std::string& actor, error reason);
@@ -46,6 +52,8 @@ private:
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, address> directory_;
+  bool sealed_ = false;
+  std::vector<std::pair<std::string, std::string>> missed_;
   std::map<std::string, bool> running_;
   std::optional<error> failure_;
   bool finished_ = false;

@@ -140,10 +140,12 @@ void simulated_scheduler::mix(std::uint64_t value) noexcept {
 
 void simulated_scheduler::trace(std::uint32_t from, std::uint32_t to, const parcel& read) {
   ++messages_;
-  const message_type type = read.value.content ? read.value.type() : message_type();
+  const payload_ptr& content = read.items.empty() ? read.value.content : read.items.front();
+  const message_type type = content ? content->type() : message_type();
   const envelope& header = read.value.header;
   mix(std::uint64_t(from) << 32U | to);
-  mix(std::uint64_t(type.value) << 8U | static_cast<std::uint64_t>(read.kind));
+  mix(std::uint64_t(read.items.size()) << 40U | std::uint64_t(type.value) << 8U |
+      static_cast<std::uint64_t>(read.kind));
   mix(header.request_id);
   mix(header.lease.transaction << 32U | header.lease.step);
   mix(static_cast<std::uint64_t>(now_.count()));
@@ -169,12 +171,16 @@ std::string_view name_of_kind(parcel_kind kind) {
     return "time";
   case parcel_kind::stop:
     return "stop";
+  case parcel_kind::leave:
+    return "leave";
+  case parcel_kind::begin:
+    return "begin";
   case parcel_kind::stream_open:
     return "stream opened";
   case parcel_kind::stream_credit:
     return "credit";
-  case parcel_kind::stream_item:
-    return "item";
+  case parcel_kind::stream_items:
+    return "items";
   case parcel_kind::stream_end:
     return "end of stream";
   case parcel_kind::stream_cancel:

@@ -1,8 +1,17 @@
 #include "actors/runtime/detail/stream_table.hpp"
 
+#include "actors/runtime/detail/task_dump.hpp"
+#include "actors/runtime/watchdog_state.hpp"
+
 #include <algorithm>
 
 namespace weir::detail {
+
+namespace {
+// Enough for a message to cost little beside its items, few enough for a consumer on another core
+// to begin while the producer still pushes.
+constexpr std::size_t batch_items_max = 64;
+} // namespace
 
 stream_table::~stream_table() {
   ensure(inboxes_.empty() && sources_.empty(), "no stream outlives its actor");
@@ -30,7 +39,7 @@ void stream_table::receive(const address& from, parcel& came) {
 // The consumer's end.
 
 stream_inbox::stream_inbox(stream_table& table, std::uint64_t credit)
-    : table_(table), id_(table.next_id_++), credit_(credit) {
+    : table_(table), id_(table.queue_.next_number()), credit_(credit) {
   ensure(credit > 0, "a stream has credit for at least one item");
   table_.inboxes_.emplace(id_, this);
 }
@@ -74,8 +83,8 @@ void stream_inbox::receive(const address& from, parcel& came) {
     return;
   }
   if (ended_ || !known) return;
-  if (came.kind == parcel_kind::stream_item) {
-    items_.push_back(std::move(came.value.content));
+  if (came.kind == parcel_kind::stream_items) {
+    batches_.push_back(std::move(came.items));
   } else if (came.kind == parcel_kind::stream_end) {
     ended_ = true;
     reason_ = std::move(came.reason);
@@ -84,15 +93,22 @@ void stream_inbox::receive(const address& from, parcel& came) {
 }
 
 result<payload_ptr> stream_inbox::take() {
-  if (items_.empty()) {
+  if (batches_.empty()) {
     if (reason_ != nullptr) return failure(*reason_);
     return payload_ptr();
   }
-  payload_ptr item = std::move(items_.front());
-  items_.pop_front();
+  payload_ptr item = std::move(batches_.front()[next_]);
+  if (++next_ == batches_.front().size()) {
+    batches_.pop_front();
+    next_ = 0;
+  }
   // Half of the credit at a time: a message for two items at least, and never an idle producer.
   if (++taken_ * 2 >= credit_ && !ended_) give_credit(std::exchange(taken_, 0));
   return item;
+}
+
+std::string stream_inbox::producer_name() const {
+  return producer_ ? name_of(producer_) : std::string("a producer to come");
 }
 
 item_waiter::~item_waiter() {
@@ -104,9 +120,14 @@ bool item_waiter::await_ready() noexcept {
   return late_ || inbox_.ready();
 }
 
+std::string item_waiter::describe_wait(std::chrono::nanoseconds now) const {
+  return "the next item of a stream from " + inbox_.producer_name() + ", " +
+         age_text(now - since()) + " so far";
+}
+
 void item_waiter::begin(promise_base& reader, std::source_location where) {
   ensure(inbox_.waiter_ == nullptr, "one coroutine reads a stream");
-  reader.waiting("the next item of a stream", where);
+  reader.waiting("the next item of a stream", where, this);
   reader_ = &reader;
   inbox_.waiter_ = this;
   reader.queue().timers().arm(*this, reader.queue().now() + limit_.duration);
@@ -125,11 +146,24 @@ void item_waiter::expired() noexcept {
 
 result<payload_ptr> item_waiter::take_item() {
   if (late_ && !inbox_.ready())
-    return failure(errc::timed_out, "no item of the stream from " +
-                                        (inbox_.producer_ ? name_of(inbox_.producer_)
-                                                          : std::string("a producer to come")) +
+    return failure(errc::timed_out, "no item of the stream from " + inbox_.producer_name() +
                                         " within " + to_string(limit_));
   return inbox_.take();
+}
+
+std::optional<std::chrono::nanoseconds> stream_inbox::read_since() const noexcept {
+  if (waiter_ == nullptr) return std::nullopt;
+  return waiter_->since();
+}
+
+void stream_table::add_waits(std::chrono::nanoseconds age, std::vector<long_wait>& waits) const {
+  const std::chrono::nanoseconds now = queue_.now();
+  for (const auto& [id, inbox] : inboxes_) {
+    const auto since = inbox->read_since();
+    if (!since || now - *since < age) continue;
+    const std::string of = inbox->producer_name();
+    waits.push_back({of, "waits for " + of + " to send the next item of a stream", now - *since});
+  }
 }
 
 // The producer's end.
@@ -143,13 +177,18 @@ bool credit_awaiter::await_ready() {
   return outcome_.has_value() || outcome_.error().code != errc::exhausted;
 }
 
+std::string credit_awaiter::describe_wait(std::chrono::nanoseconds) const {
+  return "credit of a stream to " + name_of(to_->consumer_);
+}
+
 void credit_awaiter::wait(promise_base& writer, std::source_location where) noexcept {
-  suspend(writer, "credit of a stream", where);
+  suspend(writer, "credit of a stream", where, this);
   to_->writers_.push_back(*this);
 }
 
 stream_source::stream_source(stream_table& table, address consumer, std::uint64_t stream)
-    : table_(table), consumer_(std::move(consumer)), stream_(stream), id_(table.next_id_++) {
+    : table_(table), consumer_(std::move(consumer)), stream_(stream),
+      id_(table.queue_.next_number()) {
   table_.sources_.emplace(id_, this);
   if (consumer_)
     post(consumer_, table_.self(), addressed(parcel_kind::stream_open));
@@ -176,21 +215,35 @@ parcel stream_source::addressed(parcel_kind kind) const {
   return sent;
 }
 
-result<void> stream_source::try_push(const payload_ptr& item) {
+result<void> stream_source::try_push(payload_ptr& item) {
   if (cancelled_ || ended_)
     return failure(errc::unavailable, "nobody consumes the stream any more");
   if (credit_ == 0)
     return failure(errc::exhausted, "the stream has no credit: its consumer is behind");
   --credit_;
-  parcel sent = addressed(parcel_kind::stream_item);
-  sent.value.content = item;
-  post(consumer_, table_.self(), std::move(sent));
+  if (batch_.empty()) {
+    // The next batch is taken to be as long as the last one.
+    batch_.reserve(last_batch_);
+    queue_of(table_.self()).send_later(*this);
+  }
+  batch_.push_back(std::move(item));
+  if (batch_.size() == batch_items_max) depart();
   return {};
+}
+
+void stream_source::depart() noexcept {
+  link<departure_tag>::unlink();
+  if (batch_.empty()) return;
+  last_batch_ = batch_.size();
+  parcel sent = addressed(parcel_kind::stream_items);
+  sent.items = std::exchange(batch_, {});
+  if (!cancelled_) post(consumer_, table_.self(), std::move(sent));
 }
 
 void stream_source::end(std::shared_ptr<const error> reason) {
   if (ended_) return;
   ended_ = true;
+  depart();
   if (cancelled_) return;
   parcel sent = addressed(parcel_kind::stream_end);
   sent.reason = std::move(reason);

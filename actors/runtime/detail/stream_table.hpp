@@ -3,6 +3,11 @@
 /// A consumer gives credit for a number of items; a producer sends no more than it has credit for,
 /// so that what is under way is bounded by the consumer. Both ends are found by number: an end that
 /// is gone is answered with a cancel, an item for it is dropped.
+///
+/// A message costs ten times what an item does, so items travel in batches and credit comes back
+/// by halves. A batch is what one turn of the producer pushes, up to `batch_items_max`: it departs
+/// when the producer has nothing more to do, or sends anything else. A producer that waits between
+/// two items sends each by itself, at once; one that is ahead of its consumer sends many together.
 #pragma once
 
 #include "actors/runtime/deadline.hpp"
@@ -12,13 +17,17 @@
 #include <optional>
 #include <unordered_map>
 
+namespace weir {
+struct long_wait;
+} // namespace weir
+
 namespace weir::detail {
 
 class stream_table;
 class stream_inbox;
 class stream_source;
 
-class item_waiter : private timer_node {
+class item_waiter : private timer_node, private described_wait {
 public:
   item_waiter(stream_inbox& inbox, deadline_after limit) noexcept : inbox_(inbox), limit_(limit) {}
   item_waiter(const item_waiter&) = delete;
@@ -38,9 +47,12 @@ protected:
 
 private:
   friend class stream_inbox;
+
   void begin(promise_base& reader, std::source_location where);
   void ready() noexcept;
   void expired() noexcept override;
+  [[nodiscard]] std::string describe_wait(std::chrono::nanoseconds now) const override;
+  [[nodiscard]] std::chrono::nanoseconds since() const noexcept { return due() - limit_.duration; }
 
   stream_inbox& inbox_;
   deadline_after limit_;
@@ -59,23 +71,26 @@ public:
 
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
   [[nodiscard]] std::string actor_name() const;
+  [[nodiscard]] std::string producer_name() const;
 
 private:
   friend class item_waiter;
   friend class stream_table;
 
   void receive(const address& from, parcel& came);
+  [[nodiscard]] std::optional<std::chrono::nanoseconds> read_since() const noexcept;
   void give_credit(std::uint64_t items);
   /// A stream has one producer: another one is told that nobody listens to it.
   void refuse(const address& second, std::uint64_t source);
-  [[nodiscard]] bool ready() const noexcept { return !items_.empty() || ended_; }
+  [[nodiscard]] bool ready() const noexcept { return !batches_.empty() || ended_; }
   [[nodiscard]] result<payload_ptr> take();
 
   stream_table& table_;
   std::uint64_t id_;
   std::uint64_t credit_;
-  std::uint64_t taken_ = 0; ///< Since credit was last given.
-  std::deque<payload_ptr> items_;
+  std::uint64_t taken_ = 0;                      ///< Since credit was last given.
+  std::deque<std::vector<payload_ptr>> batches_; ///< As they came; none is empty.
+  std::size_t next_ = 0;                         ///< The first of the first batch not taken yet.
   bool ended_ = false;
   std::shared_ptr<const error> reason_;
   address producer_;
@@ -84,7 +99,7 @@ private:
 };
 
 /// A push that waits for credit.
-class [[nodiscard]] credit_awaiter final : public wait_node {
+class [[nodiscard]] credit_awaiter final : public wait_node, private described_wait {
 public:
   credit_awaiter(stream_source* to, payload_ptr item) noexcept : to_(to), item_(std::move(item)) {}
   credit_awaiter(const credit_awaiter&) = delete;
@@ -101,6 +116,7 @@ public:
 private:
   friend class stream_source;
   void wait(promise_base& writer, std::source_location where) noexcept;
+  [[nodiscard]] std::string describe_wait(std::chrono::nanoseconds now) const override;
 
   stream_source* to_;
   payload_ptr item_;
@@ -108,7 +124,7 @@ private:
 };
 
 /// The producer's end.
-class stream_source {
+class stream_source final : private departure {
 public:
   stream_source(stream_table& table, address consumer, std::uint64_t stream);
   stream_source(const stream_source&) = delete;
@@ -116,8 +132,9 @@ public:
   /// Not finished: the consumer is told that the producer was cancelled.
   ~stream_source();
 
-  /// errc::exhausted without credit, errc::unavailable without consumer.
-  [[nodiscard]] result<void> try_push(const payload_ptr& item);
+  /// Moves from `item` when it goes in. errc::exhausted without credit, errc::unavailable without
+  /// consumer.
+  [[nodiscard]] result<void> try_push(payload_ptr& item);
   void end(std::shared_ptr<const error> reason);
   [[nodiscard]] bool cancelled() const noexcept { return cancelled_; }
 
@@ -126,6 +143,7 @@ private:
   friend class stream_table;
 
   void receive(parcel& came);
+  void depart() noexcept override;
   [[nodiscard]] parcel addressed(parcel_kind kind) const;
   void admit_writers();
 
@@ -136,18 +154,22 @@ private:
   std::uint64_t credit_ = 0;
   bool cancelled_ = false;
   bool ended_ = false;
+  std::vector<payload_ptr> batch_; ///< Pushed, not sent yet.
+  std::size_t last_batch_ = 0;     ///< How many items the last batch had: so much is reserved.
   wait_list<credit_awaiter> writers_;
 };
 
 /// All stream ends of one actor.
 class stream_table {
 public:
-  explicit stream_table(address self) noexcept : self_(std::move(self)) {}
+  stream_table(run_queue& queue, address self) noexcept : queue_(queue), self_(std::move(self)) {}
   stream_table(const stream_table&) = delete;
   stream_table& operator=(const stream_table&) = delete;
   ~stream_table();
 
   void receive(const address& from, parcel& came);
+  /// Adds the readers that have waited longer for an item.
+  void add_waits(std::chrono::nanoseconds age, std::vector<long_wait>& waits) const;
   [[nodiscard]] std::size_t size() const noexcept { return inboxes_.size() + sources_.size(); }
   [[nodiscard]] const address& self() const noexcept { return self_; }
 
@@ -155,8 +177,8 @@ private:
   friend class stream_inbox;
   friend class stream_source;
 
+  run_queue& queue_;
   address self_;
-  std::uint64_t next_id_ = 1;
   std::unordered_map<std::uint64_t, stream_inbox*> inboxes_;
   std::unordered_map<std::uint64_t, stream_source*> sources_;
 };
