@@ -46,7 +46,12 @@ std::string parent_of(std::string_view path) {
 
 result<void> make_directories(disk& storage, const std::string& path) {
   const auto status = storage.stat(path);
-  if (status && status->kind != entry_kind::file) return {};
+  if (status && status->kind != entry_kind::file) {
+    // A life that died between making it and syncing its name would leave everything in it to the
+    // next power loss. Where its parent cannot be synced, it is none of ours.
+    std::ignore = storage.sync_directory(parent_of(path));
+    return {};
+  }
   if (status)
     return failure(errc::already_exists, path + ": is a file, and a directory is needed there");
   if (status.error().code != errc::not_found) return failure(status.error());

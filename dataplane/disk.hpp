@@ -140,7 +140,8 @@ public:
 /// The directory part of a path: "a" of "a/b", "." of "b".
 [[nodiscard]] std::string parent_of(std::string_view path);
 
-/// Makes `path` and its missing parents, and syncs the parent of each that it made: all durable.
+/// Makes `path` and its missing parents, and syncs the parent of each that it made, and of the one
+/// that was there: all durable, also when an earlier process died in here.
 [[nodiscard]] result<void> make_directories(disk& storage, const std::string& path);
 
 /// Whether files can be written in `directory`, or in the nearest folder above it that exists: a

@@ -148,7 +148,8 @@ void group_history::note_fields(const group_event& what, group_record& record) {
   const bool is_admission =
       what.to == group_state::admitted &&
       (what.from == group_state::reserved || what.from == group_state::in_reserve);
-  if (is_admission) record.window = what.window; // Absent when the sampler promises no bound.
+  // Absent where the sampler promises no bound.
+  if (is_admission || what.reason == event_reason::restamped) record.window = what.window;
   if (what.to == group_state::ready && what.from == group_state::admitted) {
     record.start_version = what.start_version;
     record.end_version = what.end_version;

@@ -159,7 +159,7 @@ private:
     what.attempt = record.content_attempt;
     what.target_step = target;
     what.admission_version = record.admission_version;
-    what.window = record.window;
+    if (policy_.evicts_by_weight()) what.window = record.window;
     what.start_version = record.start_version;
     what.end_version = record.end_version;
     report_.replay_events.push_back(what);
@@ -189,7 +189,8 @@ private:
     what.attempt = record.content_attempt;
     what.target_step = target;
     what.admission_version = record.admission_version;
-    if (!was_reserved || policy_.bounds_staleness()) what.window = record.window;
+    const bool bound = was_reserved ? policy_.bounds_staleness() : policy_.evicts_by_weight();
+    if (bound) what.window = record.window;
     report_.ledger_events.push_back(what);
     ledger_.put(std::move(record));
   }

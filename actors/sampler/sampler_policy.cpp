@@ -67,12 +67,14 @@ class weight_fifo_policy final : public gated_policy {
 public:
   using gated_policy::gated_policy;
   [[nodiscard]] std::string_view name() const override { return "weight_fifo"; }
+  [[nodiscard]] bool evicts_by_weight() const override { return true; }
 
 protected:
   /// Oldest admission version first, and nothing of a later one while a group of an older one is
-  /// unfinished. By admission, not by start: a batch that straddles an update would wedge.
+  /// unfinished. By admission, not by start: a batch that straddles an update would wedge. What is
+  /// stale waits for its eviction, and nobody waits for it: a step may come before the evictor.
   [[nodiscard]] std::vector<group_id> eligible(std::span<const policy_slot> slots,
-                                               weight_version) const override {
+                                               weight_version version) const override {
     if (!enforced(rule::fifo_by_admission_version)) return eligible_by_start(slots);
     std::optional<weight_version> oldest_unready;
     std::vector<const policy_slot*> chosen;
@@ -80,7 +82,8 @@ protected:
       if (!slot.ready && (!oldest_unready || slot.admission_version < *oldest_unready))
         oldest_unready = slot.admission_version;
     for (const policy_slot& slot : slots)
-      if (slot.ready && (!oldest_unready || slot.admission_version <= *oldest_unready))
+      if (slot.ready && !stale(slot, version) &&
+          (!oldest_unready || slot.admission_version <= *oldest_unready))
         chosen.push_back(&slot);
     std::ranges::sort(chosen, {}, [](const policy_slot* slot) {
       return std::tuple(slot->admission_version, slot->dispatch_index, slot->group);
@@ -130,6 +133,7 @@ public:
   windowed_policy(std::uint64_t window, bool freshest_first)
       : window_(window), freshest_first_(freshest_first) {}
   [[nodiscard]] std::string_view name() const override { return "windowed"; }
+  [[nodiscard]] bool evicts_by_weight() const override { return true; }
   [[nodiscard]] std::uint64_t window() const override { return window_; }
   [[nodiscard]] bool gated() const override { return false; }
   [[nodiscard]] bool stamps() const override { return false; }

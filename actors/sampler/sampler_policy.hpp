@@ -69,6 +69,9 @@ public:
   /// Whether no step trains on a group that is more than its window behind. ready_first takes late
   /// stragglers however old: its window bounds the gate alone.
   [[nodiscard]] virtual bool bounds_staleness() const { return true; }
+  /// Whether that holds of any group, because it is judged by its weights: also of one that was
+  /// admitted by another sampler, before a resume with this one.
+  [[nodiscard]] virtual bool evicts_by_weight() const { return false; }
   /// Whether an admitted group is bound to one training step.
   [[nodiscard]] virtual bool stamps() const = 0;
   /// Whether a buffer of this sampler can be restored. Without it a run only shadows checkpoints.

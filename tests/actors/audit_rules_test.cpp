@@ -197,11 +197,23 @@ TEST_SUITE("actors/audit/staleness") {
     run_log run = sound_run();
     auto what = moved(4, group_state::ready, group_state::ready);
     what.reason = event_reason::restamped; // no stamp any more
+    what.window = 1;
     run.append("replay", what);
     run.finish_step();
     run.finish_step();
     run.claim(4);
     has_part(only_problem(run.audited()), "group 4 is 2 versions stale, its window is 1");
+  }
+
+  TEST_CASE("a sampler that promises no bound is not held to one") {
+    run_log run = sound_run();
+    auto what = moved(4, group_state::ready, group_state::ready);
+    what.reason = event_reason::restamped;
+    run.append("replay", what);
+    run.finish_step();
+    run.finish_step();
+    run.claim(4);
+    CHECK(run.audited().clean());
   }
 
   TEST_CASE("a group that is within its window, after a restart as before") {

@@ -58,6 +58,22 @@ TEST_SUITE("crash/run_directory") {
     CHECK(states > 20);
   }
 
+  TEST_CASE("power loss spares what a process began in a directory that another died in making") {
+    for (std::uint64_t n = 0; n < 6; ++n) {
+      crash_disk storage;
+      storage.die_at(n);
+      std::ignore = run_directory::acquire(storage, "/a/run", {{7, "here"}, "now"});
+      REQUIRE(storage.dead());
+      storage.lose_process();
+      auto run = run_directory::acquire(storage, "/a/run", {{8, "here"}, "later"});
+      REQUIRE(run);
+      REQUIRE(run->raise_incarnation(incarnation(0)));
+      storage.for_each_crash_state(512, 1, [&](crash_disk& state) {
+        CHECK(content_of(state, "/a/run/INCARNATION") == "1\n");
+      });
+    }
+  }
+
   TEST_CASE("a fault at any call of a raise leaves a number, and the next raise is higher") {
     for (std::uint64_t n = 0; n < 12; ++n) {
       crash_disk storage;

@@ -19,13 +19,10 @@ namespace {
 using test::crash_disk;
 
 /// Nobody waits for ever: a life has this many steps, and this much virtual time.
-constexpr std::uint64_t life_steps_max = 3'000'000;
-constexpr std::chrono::hours life_time_max(48);
+constexpr std::uint64_t life_steps_max = 1'000'000;
+constexpr std::chrono::hours life_time_max(6);
 /// After the end of a job: for retired bundles to be removed, for notes to arrive.
 constexpr std::uint64_t settling_steps_max = 20'000;
-
-/// Of a barrier in a life that shall reach the end.
-constexpr std::chrono::seconds patience(5);
 
 enum class life_end : std::uint8_t { done, crashed };
 
@@ -124,6 +121,7 @@ result<life_end> history::live(const std::optional<crash_point>& crash) {
   if (disk_.dead()) ended = life_end::crashed;
   const bool died = !ended || *ended == life_end::crashed;
   if (died && !disk_.dead()) disk_.die();
+  if (!died) disk_.die_at(std::numeric_limits<std::uint64_t>::max()); // It came too late.
   if (died && life_) life_->actors->kill();
   if (!ended) trace_ = around.describe_trace();
   life_.reset();
@@ -137,7 +135,10 @@ result<life_end> history::live(const std::optional<crash_point>& crash) {
 
 result<life_end> history::live_in(simulation& around, const std::optional<crash_point>& crash) {
   run_plan plan = plan_;
-  if (!crash) plan.barrier_timeout = patience; // Somebody must be able to save in the end.
+  if (!crash) { // Somebody must be able to save in the end.
+    plan.barrier_timeout = run_plan().barrier_timeout;
+    plan.hold_limit = run_plan().hold_limit;
+  }
   const main_job job = tiny_job(plan, sampler_now(), around.env(), seen_);
   if (auto begun = begin(around, job); !begun) return failure(std::move(begun.error()));
   if (auto started = life_->actors->start(); !started) return failure(std::move(started.error()));
@@ -203,7 +204,8 @@ result<life_end> history::drive(simulation& around, const std::optional<crash_po
   if (ended) return life_end::done;
   // The user of a job whose last bundle was not published runs it again.
   const bool unsaved = ended.error().text.find("was not published") != std::string::npos;
-  if (unsaved && crash && plan_.barrier_timeout < patience) return life_end::crashed;
+  if (unsaved && crash && plan_.barrier_timeout < run_plan().barrier_timeout)
+    return life_end::crashed;
   return failure(std::move(ended.error()));
 }
 

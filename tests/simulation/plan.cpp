@@ -87,10 +87,11 @@ void choose_world(run_plan& plan) {
   plan.step_cost = choose.one_of<nanoseconds>(
       {nanoseconds(1'000), nanoseconds(1'000), nanoseconds(10'000), milliseconds(1)});
   plan.job_delay = choose.one_of<nanoseconds>({nanoseconds(0), milliseconds(1), milliseconds(30)});
-  // Some barriers are cut short: gates open by themselves, cuts are given up.
-  plan.barrier_timeout = std::chrono::seconds(5);
-  if (choose.one_in(3))
-    plan.barrier_timeout = plan.step_cost * static_cast<std::int64_t>(choose.between(30, 200));
+  if (!choose.one_in(3)) return;
+  // Barriers are cut short: cuts are given up, gates open by themselves.
+  const auto steps = static_cast<std::int64_t>(choose.between(10, 120));
+  plan.barrier_timeout = plan.step_cost * steps;
+  plan.hold_limit = plan.barrier_timeout * 2 + nanoseconds(1);
 }
 
 } // namespace
@@ -156,7 +157,8 @@ std::string to_string(const run_plan& plan) {
   if (plan.silences_one_in > 0)
     text += ", one in " + std::to_string(plan.silences_one_in) + " is silent";
   text += "), step " + us(plan.step_cost) + ", jobs up to " + us(plan.job_delay) +
-          " late, barrier within " + us(plan.barrier_timeout);
+          " late, barrier within " + us(plan.barrier_timeout) + ", gates closed for " +
+          us(plan.hold_limit) + " at most";
   return text;
 }
 

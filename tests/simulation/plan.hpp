@@ -55,8 +55,9 @@ struct run_plan {
 
   std::chrono::nanoseconds step_cost{1'000};
   std::chrono::nanoseconds job_delay{0};
-  /// Longest wait of a barrier's stage.
-  std::chrono::nanoseconds barrier_timeout{0};
+  /// Longest wait of a barrier's stage, and how long a gate stays closed at most.
+  std::chrono::nanoseconds barrier_timeout{std::chrono::seconds(5)};
+  std::chrono::nanoseconds hold_limit{std::chrono::seconds(12)};
 };
 
 enum class crash_kind : std::uint8_t { process, power };

@@ -60,4 +60,16 @@ TEST_CASE("seeds meet every sampler, both kinds of crash, and crashes within a c
   CHECK(in_a_call);
 }
 
+TEST_CASE("a failing schedule is shortened, and still fails") {
+  run_options options;
+  options.seed = 1;
+  options.without = {rule::directory_synced_after_manifest};
+  const run_report failing = run_seed(options);
+  REQUIRE_FALSE(failing.clean());
+  const run_report shortest = shrink(options, failing);
+  CHECK_FALSE(shortest.clean());
+  CHECK(shortest.planned.size() < failing.planned.size());
+  CHECK(describe(shortest).find("none of its bundles is valid") != std::string::npos);
+}
+
 TEST_SUITE_END();

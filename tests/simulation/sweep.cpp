@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cinttypes>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -118,6 +119,13 @@ bool attend(worker& attended, const sweep_options& options, totals& sum) {
   return true;
 }
 
+/// A rule was noticed: the other workers have nothing to add.
+void end(const worker& ended) {
+  ::close(ended.from);
+  ::kill(ended.process, SIGKILL);
+  ::waitpid(ended.process, nullptr, 0);
+}
+
 int summarize(const totals& sum, bool expected) {
   std::printf("%" PRIu64 " seeds: %" PRIu64 " lives, %" PRIu64 " crashes (%.1f a seed), %" PRIu64
               " steps, %" PRIu64 " messages; %zu violations\n",
@@ -155,7 +163,8 @@ int run_sweep(const sweep_options& options) {
   for (unsigned i = 0; i < options.jobs && options.first + i <= options.last; ++i)
     workers.push_back(start(options, options.first + i));
   totals sum;
-  while (!workers.empty()) {
+  const bool expected = !options.run.without.empty();
+  while (!workers.empty() && !(expected && !sum.failing.empty())) {
     std::vector<pollfd> polled;
     for (const worker& each : workers)
       polled.push_back({each.from, POLLIN, 0});
@@ -164,7 +173,9 @@ int run_sweep(const sweep_options& options) {
       if (polled[i].revents != 0 && !attend(workers[i], options, sum))
         workers.erase(workers.begin() + static_cast<std::ptrdiff_t>(i));
   }
-  return summarize(sum, !options.run.without.empty());
+  for (const worker& each : workers)
+    end(each);
+  return summarize(sum, expected);
 }
 
 } // namespace weir::sim

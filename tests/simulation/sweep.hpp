@@ -1,8 +1,8 @@
 /// Seed after seed, on several processes: one whose invariant does not hold ends, and is reported
 /// like any other violation.
 ///
-/// Exit codes: 0 when nothing was violated. With rules switched off it is the other way round: 0 says
-/// that it was noticed.
+/// Exit codes: 0 when nothing was violated. With rules switched off it is the other way round: the
+/// sweep ends at the first violation, and 0 says that there was one.
 #pragma once
 
 #include "tests/simulation/crashing_run.hpp"

@@ -74,11 +74,10 @@ trainer_options trainer_options_of(const run_plan& plan) {
 
 checkpoint_options checkpoint_options_of(const run_plan& plan) {
   checkpoint_options options;
-  const std::int64_t patience = plan.barrier_timeout.count();
-  options.barrier.quiesce_timeout_ns = patience;
-  options.barrier.capture_timeout_ns = patience;
-  options.barrier.resume_timeout_ns = patience;
-  options.barrier.hold_limit_ns = patience * 2 + patience / 5;
+  options.barrier.quiesce_timeout_ns = plan.barrier_timeout.count();
+  options.barrier.capture_timeout_ns = plan.barrier_timeout.count();
+  options.barrier.resume_timeout_ns = plan.barrier_timeout.count();
+  options.barrier.hold_limit_ns = plan.hold_limit.count();
   options.schedule.save_period = 0;
   return options;
 }
