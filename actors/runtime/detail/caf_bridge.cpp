@@ -127,8 +127,8 @@ public:
   /// Ends without a turn; null: nobody could be made for this mailbox.
   void discard(std::unique_ptr<actor> body) {
     if (inbox_.closed()) return;
-    if (body == nullptr) return close();
     const run_queue::turn turn(queue_);
+    if (body == nullptr) return close();
     lives_.begin(std::move(body), nullptr);
     end();
   }
@@ -176,7 +176,8 @@ private:
   void arm_wake();
   [[nodiscard]] static std::uint32_t number_of(const detail::address& where) noexcept;
   void end();
-  /// While CAF's system lives: it must not find an open mailbox when the last reference goes.
+  /// Nothing is taken any more, and what was not read is refused; while CAF's system lives: it must
+  /// not find an open mailbox when the last reference goes.
   void close();
   void drop_unread();
 
@@ -284,12 +285,12 @@ void cell::end() {
   // Kept until the last line: the graph may go once it was told.
   const auto graph = lives_.graph();
   lives_.end();
-  drop_unread();
   close();
   graph->ended(*name_);
 }
 
 void cell::close() {
+  drop_unread();
   undelivered refuse;
   inbox_.close(refuse);
   cleanup(caf::exit_reason::normal, context());
