@@ -88,6 +88,17 @@ TEST_SUITE("runtime/ask") {
     CHECK(system.stop());
   }
 
+  TEST_CASE("between local actors no byte of a payload is copied") {
+    world env;
+    graph system(env);
+    const auto asked = system.add<keeper>("keeper");
+    REQUIRE(system.start());
+    const std::uint64_t before = payload_bytes_copied();
+    asked.tell(pack(StopGroupT()));
+    CHECK(system.ask_blocking(asked, probe(), within(5s)).has_value());
+    CHECK(payload_bytes_copied() == before);
+  }
+
   TEST_CASE("a deadline that passes names who did not answer what, and forgets the request") {
     world env;
     graph system(env);
