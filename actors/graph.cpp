@@ -251,8 +251,11 @@ result<void> graph::start() {
 result<void> graph::stop() {
   std::string late;
   for (auto each = members_.rbegin(); each != members_.rend(); ++each) {
-    if (each->body != nullptr) mailboxes_->discard(each->where, std::move(each->body));
-    if (!each->running) continue;
+    if (!each->running) {
+      // Never launched, or over: without a body, too, a mailbox is closed while its system lives.
+      mailboxes_->discard(each->where, std::move(each->body));
+      continue;
+    }
     detail::parcel stop;
     stop.kind = detail::parcel_kind::stop;
     detail::post(each->where, detail::address(), std::move(stop));

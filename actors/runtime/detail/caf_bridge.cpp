@@ -125,8 +125,9 @@ public:
   }
 
   void discard(std::unique_ptr<actor> body) {
+    if (inbox_.closed()) return;
     const run_queue::turn turn(queue_);
-    lives_.begin(std::move(body), nullptr);
+    if (body != nullptr) lives_.begin(std::move(body), nullptr);
     end();
   }
 
@@ -277,13 +278,13 @@ void cell::arm_wake() {
 
 void cell::end() {
   // Kept until the last line: the graph may go once it was told.
-  const auto graph = lives_.graph();
+  const auto graph = lives_.begun() ? lives_.graph() : nullptr;
   lives_.end();
   drop_unread();
   undelivered refuse;
   inbox_.close(refuse);
   cleanup(caf::exit_reason::normal, context());
-  graph->ended(*name_);
+  if (graph != nullptr) graph->ended(*name_);
 }
 
 void cell::drop_unread() {
