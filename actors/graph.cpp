@@ -252,7 +252,6 @@ result<void> graph::stop() {
   std::string late;
   for (auto each = members_.rbegin(); each != members_.rend(); ++each) {
     if (!each->running) {
-      // Never launched, or over: without a body, too, a mailbox is closed while its system lives.
       mailboxes_->discard(each->where, std::move(each->body));
       continue;
     }

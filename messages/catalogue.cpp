@@ -104,7 +104,8 @@ void write_program(std::ofstream& out, std::map<std::uint32_t, entry> entries,
                    const std::string& name, const std::vector<std::string>& schemas) {
   std::erase_if(entries, [](const auto& each) { return each.second.name.starts_with("weir."); });
   out << "// Made from the binary schemas by weir-catalogue.\n#pragma once\n"
-         "#pragma GCC system_header\n\n";
+         "#pragma GCC system_header\n\n#if __cplusplus < 202002L\n#error \"weir is C++20: compile "
+         "with -std=c++20 or newer\"\n#endif\n\n";
   for (const std::string& schema : schemas)
     out << "#include \"" << stem_of(schema) << "_generated.h\"\n";
   out << "\n#include \"messages/message_list.hpp\"\n\nnamespace weir {\n\n";

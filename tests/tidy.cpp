@@ -114,6 +114,7 @@ TEST_CASE("includes: layers point one way, CAF is hidden, cores touch no machine
   CHECK(advises(including("actors/a.cpp", "<caf/actor.hpp>"), "shows CAF"));
   CHECK(advises(including("tests/actors/a.cpp", "<caf/actor.hpp>"), "shows CAF"));
   CHECK(accepts(including("actors/runtime/a.cpp", "<caf/actor.hpp>")));
+  CHECK(advises(including("actors/runtime/a.hpp", "<caf/actor.hpp>"), "shows CAF"));
   CHECK(advises(including("actors/runtime/a.cpp", "<caf/all.hpp>"), "narrow"));
   CHECK(advises(including("tests/a.cpp", "<cassert>"), "ensure"));
   for (const char* machine : {"<chrono>", "<thread>", "<filesystem>", "<fstream>"}) {
@@ -229,6 +230,24 @@ TEST_CASE("tree: one resume, listed sources, explained folders, true snippets") 
   CHECK(accepts(check_tree({{"README.md", head + "int a;\n\n```\n"}, example, around})));
   CHECK(advises(check_tree({{"README.md", head + "int b;\n```\n"}, example, around}), "differs"));
   CHECK(advises(check_tree({{"README.md", head + "int a;\n```\n"}}), "has no region"));
+  CHECK(advises(check_tree({{"README.md", "```cpp\nint a;\n```\n"}}), "nobody compiles"));
+}
+
+TEST_CASE("tree: a source begins with its own header, and the files with CAF are listed") {
+  const source_file build{"actors/meson.build", "'a.cpp'\n"};
+  const source_file explained{"actors/README.md", "x\n"};
+  const source_file header{"actors/a.hpp", "#pragma once\n"};
+  const source_file right{"actors/a.cpp", "/// A.\n#include \"actors/a.hpp\"\n#include <b>\n"};
+  const source_file wrong{"actors/a.cpp", "#include <b>\n#include \"actors/a.hpp\"\n"};
+  CHECK(accepts(check_tree({build, explained, header, right})));
+  CHECK(advises(check_tree({build, explained, header, wrong}), "its own header first"));
+
+  const source_file list{"actors/runtime/README.md",
+                         "- `b.cpp`\n## CAF\n- `actors/a.cpp`: it\n## More\n- `d.cpp`\n"};
+  const source_file seam{"actors/a.cpp", "#include <caf/actor.hpp>\n"};
+  CHECK(accepts(check_caf({list, seam})));
+  CHECK(advises(check_caf({list, seam, {"actors/b.cpp", seam.text}}), "does not list it"));
+  CHECK(advises(check_caf({list}), "lists actors/a.cpp"));
 }
 
 TEST_CASE("the tree keeps every rule") {

@@ -42,8 +42,9 @@ std::chrono::nanoseconds supervision_state::backoff_of(std::size_t member) const
 
 error supervision_state::exhausted(std::size_t member, error reason) const {
   reason.text = members_[member].name + " failed after " + std::to_string(recent_.size() - 1) +
-                " restarts within " + to_string(deadline_after{options_.period}) +
-                ", all that group " + group_ + " allows: " + reason.text;
+                (recent_.size() == 2 ? " restart" : " restarts") + " within " +
+                to_string(deadline_after{options_.period}) + ", all that group " + group_ +
+                " allows: " + reason.text;
   if (reason.origin.empty()) reason.origin = members_[member].name;
   return reason;
 }

@@ -6,7 +6,7 @@
 ///         unavailable: worker failed before it answered: division by zero
 ///         100 / 5 = 20, says life 2
 ///         unavailable: worker failed before it answered: division by zero
-///         worker failed after 1 restarts within 10 s, all that group pool allows: division by zero
+///         worker failed after 1 restart within 10 s, all that group pool allows: division by zero
 #include "actors/graph.hpp"
 #include "examples/runtime/demo_catalogue.hpp"
 

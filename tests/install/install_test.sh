@@ -2,9 +2,9 @@
 # Installs this build below a temporary directory, builds a program outside of the tree against the
 # installed copy, with its own messages, and compares what it prints with its top comment.
 #
-#     sh install_test.sh SOURCE_FOLDER BUILD_FOLDER PREFIX COMPILER...
+#     sh install_test.sh SHOP.cpp BUILD_ROOT PREFIX COMPILER...
 set -eu
-here=$1
+here=$(cd "$(dirname "$1")" && pwd)
 build=$2
 prefix=$3
 shift 3

@@ -64,6 +64,12 @@ task<void> pass_temporaries(int* live, std::shared_ptr<int> shared, int* out) {
 
 } // namespace
 
+// A spawned function keeps what it is given in its own frame, unless it takes a reference: then a
+// frame around it does.
+static_assert(detail::owns_arguments<task<void> (*)(int, std::shared_ptr<int>)>);
+static_assert(detail::owns_arguments<task<void> (counted::*)(int)>);
+static_assert(!detail::owns_arguments<task<void> (*)(int, const int&)>);
+
 TEST_SUITE("runtime/task") {
   TEST_CASE("a task is lazy, and gives its value to the one who awaits it") {
     queue_under_test test;

@@ -1,5 +1,6 @@
-/// Actors that are restarted in place, on threads and real time. What fails is told to: the tests
-/// wait by asking until the next life answers.
+/// Actors that are restarted in place, on threads and in a simulation. What fails is told to: the
+/// tests wait by asking until the next life answers.
+#include "actors/runtime/simulation.hpp"
 #include "tests/runtime/actors_under_test.hpp"
 
 #include <doctest/doctest.h>
@@ -60,6 +61,59 @@ private:
 };
 
 using fragile_handle = handle<fragile::protocol>;
+
+/// Answers the start of a group when it is told to stop one.
+class slow : public actor {
+public:
+  using protocol = fragile::protocol;
+  explicit slow(context ctx) : actor(std::move(ctx)) {
+    serve(&slow::on_probe);
+    serve(&slow::on_start);
+    serve(&slow::on_stop);
+  }
+
+private:
+  task<result<message<ProbeAnswered>>> on_probe(message<Probe>) {
+    co_return pack(ProbeAnsweredT());
+  }
+  task<result<message<GroupStarted>>> on_start(message<StartGroup>) {
+    co_await stopped_.raised();
+    co_return pack(GroupStartedT());
+  }
+  task<void> on_stop(message<StopGroup>) {
+    stopped_.raise();
+    co_return;
+  }
+  signal stopped_;
+};
+
+/// Fails with a question open; its second life is sent the answer, beside the one to its own.
+class forgetful : public actor {
+public:
+  using protocol = weir::protocol<>;
+  forgetful(context ctx, fragile_handle asked, life_count lives)
+      : actor(std::move(ctx)), asked_(std::move(asked)), life_(++*lives) {}
+
+private:
+  task<void> run() override {
+    if (life_ == 1) {
+      children().spawn(&forgetful::ask, this);
+      co_await yield();
+      fail(error{errc::corrupt, "forgot"});
+      co_return;
+    }
+    asked_.tell(pack(StopGroupT()));
+    auto answered = co_await asked_.ask(probe(), within(5s));
+    if (answered)
+      finish_run();
+    else
+      fail(answered.error());
+  }
+  task<void> ask() { std::ignore = co_await asked_.ask(pack(StartGroupT()), within(1h)); }
+
+  fragile_handle asked_;
+  const int life_;
+};
 
 /// The answer of the first life that answers.
 task<result<std::string>> answer_of(fragile_handle asked, const clock* time) {
@@ -237,6 +291,37 @@ TEST_SUITE("runtime/supervision") {
     CHECK(thrown != std::string::npos);
     CHECK(awaited != std::string::npos);
     CHECK(thrown < awaited);
+  }
+
+  TEST_CASE("an answer to an earlier life is not taken for one to the next") {
+    simulation around({.log = [](log_level, std::string_view, std::string_view) {}});
+    graph system(around.env());
+    const auto asked = system.add<slow>("slow");
+    const auto group = system.supervise("workers", at_once());
+    system.add<forgetful>(group, "forgetful", asked, counted());
+    REQUIRE(system.start());
+    CHECK(system.wait_blocking(1min));
+    CHECK(system.counters().late_answers == 1);
+    CHECK(system.stop());
+  }
+
+  TEST_CASE("the backoff is a time of the world, and a seed repeats the restart") {
+    const auto trace_of = [](std::uint64_t seed) {
+      simulation around(
+          {.seed = seed, .log = [](log_level, std::string_view, std::string_view) {}});
+      graph system(around.env());
+      const auto group = system.supervise("workers", {.backoff = 1s, .backoff_max = 1s});
+      const auto worker = system.add<fragile>(group, "worker", counted());
+      REQUIRE(system.start());
+      CHECK(!system.run_blocking(&start_then_stop, worker));
+      const auto answer = system.run_blocking(&answer_of, worker, &around.env().clock());
+      CHECK(answer.value() == "life 2, probe 1");
+      CHECK(around.elapsed() >= 1s);
+      CHECK(around.elapsed() < 1100ms);
+      CHECK(system.stop());
+      return around.trace_hash();
+    };
+    CHECK(trace_of(7) == trace_of(7));
   }
 
   TEST_CASE("a graph shows who restarts whom") {

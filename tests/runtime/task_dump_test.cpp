@@ -1,5 +1,6 @@
 #include "actors/runtime/detail/task_dump.hpp"
 #include "actors/runtime/simulation.hpp"
+#include "actors/runtime/stream.hpp"
 #include "tests/runtime/actors_under_test.hpp"
 #include "tests/runtime/queue_under_test.hpp"
 #include "tests/support/death.hpp"
@@ -16,13 +17,17 @@ namespace {
 
 using namespace std::chrono_literals;
 
-task<void> sleep_for(queue_under_test* test, std::chrono::nanoseconds duration) {
-  co_await detail::sleep_awaiter(duration);
+task<void> rest_for(queue_under_test* test, std::chrono::nanoseconds duration) {
+  co_await weir::detail::sleep_awaiter(duration);
   test->name = "woken";
 }
 
 task<void> impatient(queue_under_test* test) {
-  std::ignore = co_await with_deadline(sleep_for(test, 1h), within(30s));
+  std::ignore = co_await with_deadline(rest_for(test, 1h), within(30s));
+}
+
+task<void> five_seconds(const clock* time) {
+  co_await time->after(5s);
 }
 
 task<void> read_of(channel<int>* from) {
@@ -78,7 +83,7 @@ void break_an_invariant() {
 
 TEST_SUITE("runtime/task_dump") {
   TEST_CASE("names of functions are short, whoever wrote them") {
-    using detail::short_function;
+    using weir::detail::short_function;
     CHECK(short_function("weir::task<tl::expected<std::vector<T>, weir::error> > weir::app::"
                          "{anonymous}::holder<T>::get(std::map<int, T>, void (*)(int)) "
                          "[with T = std::pair<int, double>]") == "holder::get");
@@ -95,10 +100,10 @@ TEST_SUITE("runtime/task_dump") {
   }
 
   TEST_CASE("ages have the unit that a reader wants") {
-    CHECK(detail::age_text(0ns) == "0 ms");
-    CHECK(detail::age_text(999ms) == "999 ms");
-    CHECK(detail::age_text(2540ms) == "2.5 s");
-    CHECK(detail::age_text(612s + 900ms) == "612 s");
+    CHECK(weir::detail::age_text(0ns) == "0 ms");
+    CHECK(weir::detail::age_text(999ms) == "999 ms");
+    CHECK(weir::detail::age_text(2540ms) == "2.5 s");
+    CHECK(weir::detail::age_text(612s + 900ms) == "612 s");
   }
 
   TEST_CASE("timers and channels say what they are") {
@@ -110,7 +115,7 @@ TEST_SUITE("runtime/task_dump") {
     test.now += 10s;
     const std::string text = test.queue.dump_tasks();
     contains(text, "test::impatient (task_dump_test.cpp:");
-    contains(text, ") waits for its callee, for at most 20 s\n    test::sleep_for");
+    contains(text, ") waits for its callee, for at most 20 s\n    test::rest_for");
     contains(text, ") waits for a time in 3590 s\n");
     contains(text, ") waits for the next value of a channel\n");
     CHECK(text.find("run_child") == std::string::npos);
@@ -123,7 +128,7 @@ TEST_SUITE("runtime/task_dump") {
     const auto asked = system.add<keeper>("keeper");
     system.add<waiter>("waiter", asked);
     REQUIRE(system.start());
-    CHECK(!system.wait_blocking(5s));
+    REQUIRE(system.run_blocking(&five_seconds, &around.env().clock()));
     const std::string text = system.dump_tasks("waiter");
     contains(text, "waiter\n  waiter::run (task_dump_test.cpp:");
     contains(text, ") waits for keeper to answer StartGroup, 5.0 s so far\n");

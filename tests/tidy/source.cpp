@@ -37,6 +37,12 @@ bool separates_digits(std::string_view text, std::size_t at) {
 
 } // namespace
 
+const source_file* find_file(const std::vector<source_file>& files, std::string_view path) {
+  const auto found = std::find_if(files.begin(), files.end(),
+                                  [path](const source_file& file) { return file.path == path; });
+  return found == files.end() ? nullptr : &*found;
+}
+
 std::string to_string(const finding& one) {
   std::string text = one.path;
   if (one.line > 0) text.append(":").append(std::to_string(one.line));

@@ -14,6 +14,10 @@ struct source_file {
   std::string text;
 };
 
+/// Null if there is no file of this path.
+[[nodiscard]] const source_file* find_file(const std::vector<source_file>& files,
+                                           std::string_view path);
+
 /// One violation: where, and what to do.
 struct finding {
   std::string path;

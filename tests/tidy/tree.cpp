@@ -22,12 +22,6 @@ bool is_source(std::string_view path) {
   return is_compiled(path) || path.ends_with(".hpp") || path.ends_with(".cuh");
 }
 
-const source_file* find_file(const std::vector<source_file>& files, std::string_view path) {
-  const auto found = std::find_if(files.begin(), files.end(),
-                                  [path](const source_file& file) { return file.path == path; });
-  return found == files.end() ? nullptr : &*found;
-}
-
 std::string in_apostrophes(std::string_view text) {
   std::string quoted("'");
   return quoted.append(text).append("'");
@@ -95,48 +89,19 @@ void check_readmes(const std::vector<source_file>& files, std::vector<finding>& 
   }
 }
 
-/// A region `// [readme:name]` ... `// [end]`, without its indentation.
-std::string region_of(const source_file& file, const std::string& name) {
-  std::string text;
-  bool inside = false;
-  std::size_t indent = 0;
-  for (const std::string_view line : lines_of(file.text)) {
-    if (inside && line.find("// [end]") != none) return text;
-    if (inside) text.append(line.substr(std::min(indent, line.size()))).append("\n");
-    if (const std::size_t at = line.find("// [readme:" + name + "]"); at != none) {
-      inside = true;
-      indent = at;
-    }
-  }
-  return "";
-}
-
-/// In a README, the line `<!-- [readme:name] path -->` stands above a fenced block that is that
-/// region of that file.
-void check_snippets(const source_file& readme, const std::vector<source_file>& files,
-                    std::vector<finding>& found) {
-  const auto lines = lines_of(readme.text);
-  for (std::size_t index = 0; index < lines.size(); ++index) {
-    constexpr std::string_view head = "<!-- [readme:";
-    std::string_view mark = lines[index];
-    if (!mark.starts_with(head)) continue;
-    mark.remove_prefix(head.size());
-    const std::string name(mark.substr(0, mark.find(']')));
-    mark.remove_prefix(std::min(mark.find(']') + 2, mark.size()));
-    const std::string path(mark.substr(0, mark.find(" -->")));
-    std::string shown;
-    std::size_t at = index + 2;
-    for (; at < lines.size() && !lines[at].starts_with("```"); ++at)
-      shown.append(lines[at]).append("\n");
-    const source_file* source = find_file(files, path);
-    const std::string region = source == nullptr ? "" : region_of(*source, name);
-    if (region.empty())
-      found.push_back({readme.path, index + 1,
-                       path + " has no region \"" + name + "\"; correct the name or the path"});
-    else if (region != shown)
-      found.push_back(
-          {readme.path, index + 1,
-           "the snippet differs from region \"" + name + "\" of " + path + "; copy the region"});
+/// A source includes its own header first: so the build compiles that header alone.
+void check_own_header(const std::vector<source_file>& files, std::vector<finding>& found) {
+  for (const source_file& file : files) {
+    const std::string_view top = std::string_view(file.path).substr(0, file.path.find('/'));
+    const bool library =
+        top == "messages" || top == "kernels" || top == "dataplane" || top == "actors";
+    if (!library || !file.path.ends_with(".cpp")) continue;
+    const std::string header = file.path.substr(0, file.path.size() - 4) + ".hpp";
+    if (find_file(files, header) == nullptr) continue;
+    const std::size_t first = file.text.find("#include ");
+    const std::string own = "#include \"" + header + "\"";
+    if (first == none || !std::string_view(file.text).substr(first).starts_with(own))
+      found.push_back({file.path, 0, "does not include its own header first; begin with " + own});
   }
 }
 
@@ -147,8 +112,11 @@ std::vector<finding> check_tree(const std::vector<source_file>& files) {
   check_resume(files, found);
   check_listed(files, found);
   check_readmes(files, found);
-  for (const source_file& file : files)
-    if (file.path.ends_with("README.md")) check_snippets(file, files, found);
+  check_own_header(files, found);
+  for (const auto check : {check_quotes, check_caf}) {
+    const std::vector<finding> more = check(files);
+    found.insert(found.end(), more.begin(), more.end());
+  }
   return found;
 }
 

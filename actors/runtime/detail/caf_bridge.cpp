@@ -124,10 +124,12 @@ public:
     schedule(nullptr);
   }
 
+  /// Ends without a turn; null: nobody could be made for this mailbox.
   void discard(std::unique_ptr<actor> body) {
     if (inbox_.closed()) return;
     const run_queue::turn turn(queue_);
-    if (body != nullptr) lives_.begin(std::move(body), nullptr);
+    if (body == nullptr) return close();
+    lives_.begin(std::move(body), nullptr);
     end();
   }
 
@@ -174,6 +176,9 @@ private:
   void arm_wake();
   [[nodiscard]] static std::uint32_t number_of(const detail::address& where) noexcept;
   void end();
+  /// Nothing is taken any more, and what was not read is refused; while CAF's system lives: it must
+  /// not find an open mailbox when the last reference goes.
+  void close();
   void drop_unread();
 
   shared_name name_;
@@ -278,13 +283,17 @@ void cell::arm_wake() {
 
 void cell::end() {
   // Kept until the last line: the graph may go once it was told.
-  const auto graph = lives_.begun() ? lives_.graph() : nullptr;
+  const auto graph = lives_.graph();
   lives_.end();
+  close();
+  graph->ended(*name_);
+}
+
+void cell::close() {
   drop_unread();
   undelivered refuse;
   inbox_.close(refuse);
   cleanup(caf::exit_reason::normal, context());
-  if (graph != nullptr) graph->ended(*name_);
 }
 
 void cell::drop_unread() {

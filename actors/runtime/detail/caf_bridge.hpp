@@ -30,7 +30,7 @@ public:
   /// Gives the mailbox its actor and begins its turns. `next` makes the bodies of further lives;
   /// empty for an actor that is not supervised.
   void launch(const address& where, std::unique_ptr<actor> first, body_factory next);
-  /// Ends a mailbox that was never launched, with its actor, on this thread.
+  /// Ends a mailbox that was never launched, on this thread, with its actor if it got one.
   void discard(const address& where, std::unique_ptr<actor> owner);
   /// Ends a mailbox at once, with an actor that may be in the middle of anything.
   /// @pre simulated; no turn is under way
