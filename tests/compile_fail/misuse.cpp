@@ -59,7 +59,8 @@ private:
     if (!answer) fail(answer.error());
   }
 
-  task<result<message<ProbeAnswered>>> on_probe_by_reference(const message<Probe>&) {
+  using by_reference = const message<Probe>&;
+  task<result<message<ProbeAnswered>>> on_probe_by_reference(by_reference) {
     co_return pack(ProbeAnsweredT());
   }
   result<message<ProbeAnswered>> on_probe_at_once(message<Probe>) { return pack(ProbeAnsweredT()); }

@@ -1,5 +1,5 @@
-/// Random trees of spawn, await, cancel, failure, deadline, gate and channel unwind exactly once and
-/// in order, and leave nothing behind.
+/// Random trees of spawn, await, cancel, failure, deadline, gate and channel unwind exactly once
+/// and in order, and leave nothing behind.
 ///
 /// A failure prints the tree, and the line that runs it again:
 ///   RC_PARAMS='reproduce=...' build/release/tests/property/property_tests

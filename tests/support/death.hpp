@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 #include <string>
 
 namespace weir::test {
@@ -21,6 +22,7 @@ template <class Code>
   const rlimit no_core{0, 0};
   ::setrlimit(RLIMIT_CORE, &no_core);
   ::dup2(output, STDERR_FILENO);
+  std::signal(SIGABRT, SIG_DFL); // The test's own handler would report it.
   code();
   ::_exit(0);
 }
