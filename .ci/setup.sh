@@ -26,6 +26,7 @@ build_packages='
   ninja-build
   nlohmann-json3-dev
   pkg-config
+  spin
 '
 check_packages='
   clang-19

@@ -2,6 +2,7 @@
 
 #include "actors/runtime/detail/drawing.hpp"
 #include "actors/runtime/detail/simulated_scheduler.hpp"
+#include "actors/runtime/detail/task_dump.hpp"
 
 #include <algorithm>
 #include <deque>
@@ -23,23 +24,21 @@ public:
 /// A question to an actor, answered on its turn.
 class posted_question final : public detail::posted_call {
 public:
-  posted_question(std::string name, const actor& asked,
-                  std::function<std::string(const actor&)> question)
-      : name_(std::move(name)), asked_(asked), question_(std::move(question)) {}
+  posted_question(std::string name, std::function<std::string(const actor&)> question)
+      : name_(std::move(name)), question_(std::move(question)) {}
   posted_question(const posted_question&) = delete;
   posted_question& operator=(const posted_question&) = delete;
   ~posted_question() override {
     if (!answered_) answer_.set_value("  " + name_ + " has ended\n");
   }
   [[nodiscard]] std::future<std::string> answer() { return answer_.get_future(); }
-  void run() noexcept override {
+  void run(actor* body) noexcept override {
     answered_ = true;
-    answer_.set_value(question_(asked_));
+    answer_.set_value(body != nullptr ? question_(*body) : "  " + name_ + " is being restarted\n");
   }
 
 private:
   std::string name_;
-  const actor& asked_;
   std::function<std::string(const actor&)> question_;
   std::promise<std::string> answer_;
   bool answered_ = false;
@@ -47,12 +46,17 @@ private:
 
 constexpr std::chrono::seconds question_limit(1);
 
+tl::unexpected<error> not_ended(std::chrono::nanoseconds limit) {
+  return failure(errc::timed_out, "the run did not end within " + to_string(deadline_after{limit}));
+}
+
 } // namespace
 
 graph::graph(world& env, graph_options options)
     : options_(options), core_(std::make_shared<detail::graph_core>(env, options.life)),
       mailboxes_(std::make_unique<detail::mailbox_system>(
           detail::scheduler_options{.workers = options.workers}, env.schedule())) {
+  detail::print_tasks_on_ensure();
   member added = open("driver", {});
   {
     const run_queue::turn turn(detail::queue_of(added.where));
@@ -62,7 +66,7 @@ graph::graph(world& env, graph_options options)
   driver_scope_ = &detail::actor_access::root(*added.body);
   added.running = true;
   core_->started(added.name);
-  mailboxes_->launch(added.where, std::move(added.body));
+  mailboxes_->launch(added.where, std::move(added.body), nullptr);
   members_.push_back(std::move(added));
 }
 
@@ -93,23 +97,64 @@ context graph::context_for(const member& added) const {
 }
 
 void graph::construct(const member& added, const std::function<void()>& make) {
-  const auto fault = [&](std::string thrown) {
-    faults_.push_back(
-        {errc::internal, "actor " + added.name + ": its constructor threw: " + std::move(thrown)});
-  };
   try {
     make();
-  } catch (const std::exception& thrown) {
-    fault(thrown.what());
   } catch (...) {
-    fault("an exception that is not derived from std::exception");
+    faults_.push_back({errc::internal, "actor " + added.name + ": its constructor threw: " +
+                                           detail::exception_text(std::current_exception())});
   }
 }
 
 void graph::enter(member added) {
   if (!core_->find(added.name)) core_->enter(added.name, added.where);
-  added.asked = added.body.get();
   members_.push_back(std::move(added));
+}
+
+supervised_group graph::supervise(std::string name, supervision_options how) {
+  return add_supervisor(std::move(name), how, nullptr);
+}
+
+supervised_group graph::supervise(const supervised_group& within, std::string name,
+                                  supervision_options how) {
+  return add_supervisor(std::move(name), how, within.members_.get());
+}
+
+supervised_group graph::add_supervisor(std::string name, supervision_options how,
+                                       detail::group_members* within) {
+  member added = open(std::move(name), {});
+  const context ctx = within != nullptr ? join(*within, added) : context_for(added);
+  const auto members = std::make_shared<detail::group_members>();
+  members->name = added.name;
+  members->options = how;
+  members->supervisor = added.where;
+  added.make = [ctx, members] { return std::make_unique<supervisor>(ctx, members); };
+  // Its first body is made by `start`, when all its members are known.
+  enter(std::move(added));
+  return supervised_group(members);
+}
+
+void graph::watch(watchdog_options options) {
+  ensure(watched_ == nullptr, "a graph has one watchdog");
+  watched_ = std::make_shared<detail::watched_actors>();
+  watched_->options = options;
+  member added = open("watchdog", {});
+  const context ctx = context_for(added);
+  added.make = [ctx, watched = watched_] { return std::make_unique<watchdog>(ctx, watched); };
+  enter(std::move(added));
+}
+
+context graph::join(detail::group_members& group, member& added) const {
+  context ctx = context_for(added);
+  ctx.set_supervision({group.supervisor, group.names.size()});
+  added.supervisor = group.name;
+  group.names.push_back(added.name);
+  group.where.push_back(added.where);
+  return ctx;
+}
+
+void graph::make_first(member& added) {
+  const run_queue::turn turn(detail::queue_of(added.where));
+  construct(added, [&added] { added.body = added.make(); });
 }
 
 void graph::post_call(const detail::address& to, std::shared_ptr<detail::posted_call> call) {
@@ -187,11 +232,18 @@ result<void> graph::start() {
   if (auto found = check_lookups(); !found) return found;
   if (auto fine = check_members(); !fine) return fine;
   started_ = true;
+  for (const member& each : members_) {
+    if (watched_ == nullptr || each.name == "watchdog") continue;
+    watched_->names.push_back(each.name);
+    watched_->where.push_back(each.where);
+    watched_->pulse_ns = core_->env().clock().now();
+  }
   for (member& each : members_) {
     if (each.running) continue;
     each.running = true;
     core_->started(each.name);
-    mailboxes_->launch(each.where, std::move(each.body));
+    if (each.body == nullptr) make_first(each);
+    mailboxes_->launch(each.where, std::move(each.body), std::move(each.make));
   }
   return {};
 }
@@ -199,8 +251,10 @@ result<void> graph::start() {
 result<void> graph::stop() {
   std::string late;
   for (auto each = members_.rbegin(); each != members_.rend(); ++each) {
-    if (each->body != nullptr) mailboxes_->discard(each->where, std::move(each->body));
-    if (!each->running) continue;
+    if (!each->running) {
+      mailboxes_->discard(each->where, std::move(each->body));
+      continue;
+    }
     detail::parcel stop;
     stop.kind = detail::parcel_kind::stop;
     detail::post(each->where, detail::address(), std::move(stop));
@@ -224,6 +278,10 @@ void graph::kill() {
   core_->env().schedule()->drop_everything();
 }
 
+std::chrono::nanoseconds graph::now() const {
+  return std::chrono::nanoseconds(core_->env().clock().now());
+}
+
 bool graph::step() const {
   return core_->env().schedule()->step();
 }
@@ -231,21 +289,47 @@ bool graph::step() const {
 tl::unexpected<error> graph::stuck() const {
   std::string text = "nobody can go on, for ever:\n";
   for (const member& each : members_) {
-    if (each.running && each.asked != nullptr)
-      text += ask_member(each, &detail::actor_access::describe_tasks).value_or("");
+    if (each.running && each.where != driver_)
+      text += ask_member(each, &weir::dump_tasks).value_or("");
   }
   return failure(errc::timed_out, std::move(text));
 }
 
+result<void> graph::wait_on_threads(std::optional<std::chrono::nanoseconds> limit) {
+  if (watched_ == nullptr) return core_->wait_finished(limit);
+  const auto begun = now();
+  while (true) {
+    auto slice = watched_->options.interval;
+    if (limit) slice = std::min(slice, begun + *limit - now());
+    std::ignore = core_->wait_finished(slice);
+    if (auto ended = core_->outcome()) return std::move(*ended);
+    if (auto turning = check_pulse(); !turning) return turning;
+    if (limit && now() - begun >= *limit) return not_ended(*limit);
+  }
+}
+
+result<void> graph::check_pulse() const {
+  const watchdog_options& options = watched_->options;
+  const auto silent = now() - std::chrono::nanoseconds(watched_->pulse_ns);
+  if (silent < options.stall_timeout + 2 * options.interval) return {};
+  std::string text = "no actor gets a turn, and every thread of the scheduler is held, for " +
+                     detail::age_text(silent);
+  for (std::size_t i = 0; i < watched_->names.size(); ++i)
+    text += "\n  " + watched_->names[i] + " is " + detail::whereabouts(watched_->where[i]);
+  if (options.action == stall_action::abort)
+    return failure(error{errc::timed_out, std::move(text), "watchdog"});
+  core_->env().log(log_level::warning, "watchdog", text);
+  return {};
+}
+
 result<void> graph::wait_blocking(std::optional<std::chrono::nanoseconds> limit) {
-  if (!simulated()) return core_->wait_finished(limit);
-  const clock& time = core_->env().clock();
-  const std::int64_t begun = time.now();
-  const auto over = [&] { return limit && time.now() - begun > limit->count(); };
+  if (!simulated()) return wait_on_threads(limit);
+  const auto begun = now();
+  const auto over = [&] { return limit && now() - begun > *limit; };
   drive([&] { return core_->outcome().has_value() || over(); });
   if (auto ended = core_->outcome()) return std::move(*ended);
   if (!over()) return stuck();
-  return core_->wait_finished(std::chrono::nanoseconds(0));
+  return not_ended(*limit);
 }
 
 std::vector<std::string> graph::origins() const {
@@ -268,7 +352,8 @@ std::string graph::describe() const {
   std::vector<detail::drawn_actor> drawn;
   for (const member& each : members_) {
     if (each.where == driver_) continue;
-    detail::drawn_actor one{each.name, each.kind.is_origin, each.kind.is_owner, {}, {}};
+    detail::drawn_actor one{each.name, each.kind.is_origin, each.kind.is_owner, {}, {}, {}};
+    one.supervisor = each.supervisor;
     for (const detail::address& asked : each.given.handles_)
       one.asks.push_back(detail::name_of(asked));
     if (each.given.barrier_) {
@@ -292,39 +377,26 @@ graph::ask_member(const member& asked, std::function<std::string(const actor&)> 
     // Looks at the actor without a step: the schedule stays what it was.
     if (!core_->running(asked.name)) return "  " + asked.name + " has ended\n";
     const run_queue::turn turn(detail::queue_of(asked.where));
-    return question(*asked.asked);
+    const actor* body = detail::body_of(asked.where);
+    return body != nullptr ? question(*body) : "  " + asked.name + " is being restarted\n";
   }
-  auto posted = std::make_shared<posted_question>(asked.name, *asked.asked, std::move(question));
+  auto posted = std::make_shared<posted_question>(asked.name, std::move(question));
   auto answer = posted->answer();
   post_call(asked.where, std::move(posted));
   if (answer.wait_for(question_limit) != std::future_status::ready) return std::nullopt;
   return answer.get();
 }
 
-std::string graph::stalled(std::chrono::nanoseconds age) {
-  std::string text;
-  for (const member& each : members_) {
-    if (!each.running || each.asked == nullptr) continue;
-    const auto waits = ask_member(each, [age](const actor& asked) {
-      return detail::actor_access::describe_asks(asked, age);
-    });
-    text += waits ? *waits : "  " + each.name + " takes no messages\n";
-  }
-  return text;
-}
-
-std::string graph::describe_tasks(const std::string& name) {
+std::string graph::dump_tasks(const std::string& name) {
   const member* asked = member_named(name);
-  if (asked == nullptr || asked->asked == nullptr || !asked->running)
-    return name + " does not run\n";
-  return ask_member(*asked, &detail::actor_access::describe_tasks)
-      .value_or(name + " takes no messages\n");
+  if (asked == nullptr || !asked->running) return name + " does not run\n";
+  return ask_member(*asked, &weir::dump_tasks).value_or(name + " takes no messages\n");
 }
 
 actor_counters graph::counters() {
   actor_counters sum;
   for (const member& each : members_) {
-    if (!each.running || each.asked == nullptr) continue;
+    if (!each.running || each.where == driver_) continue;
     const auto add = [&sum](const actor& asked) {
       const actor_counters of = detail::actor_access::counters(asked);
       sum.live_coroutines += of.live_coroutines;

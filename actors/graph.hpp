@@ -17,10 +17,13 @@
 #include "actors/runtime/detail/blocking_call.hpp"
 #include "actors/runtime/detail/caf_bridge.hpp"
 #include "actors/runtime/detail/graph_core.hpp"
+#include "actors/runtime/supervisor.hpp"
+#include "actors/runtime/watchdog.hpp"
 
 #include <concepts>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -91,6 +94,26 @@ private:
 template <class T>
 concept actor_type = std::derived_from<T, actor> && requires { typename T::protocol; };
 
+/// No state that outlives it: the actor is no origin, no owner and answers no mutating request.
+/// The death of one that has ends the incarnation.
+template <class T>
+concept restartable_actor = actor_type<T> && !requires { requires T::is_origin; } && !requires {
+  requires T::is_owner;
+} && !T::protocol::has_mutating_request;
+
+/// Actors that are restarted in place when they fail: made by `graph::supervise`. Copyable.
+class supervised_group {
+public:
+  [[nodiscard]] const std::string& name() const noexcept { return members_->name; }
+
+private:
+  friend class graph;
+  explicit supervised_group(std::shared_ptr<detail::group_members> members) noexcept
+      : members_(std::move(members)) {}
+
+  std::shared_ptr<detail::group_members> members_;
+};
+
 class graph {
 public:
   explicit graph(world& env, graph_options options = {});
@@ -105,6 +128,36 @@ public:
   handle<typename T::protocol> add(std::string name, Args&&... args) {
     return add_as<T>(std::move(name), traits_of<T>(), std::forward<Args>(args)...);
   }
+
+  /// Makes a group whose actors are restarted in place, and its supervisor, an actor named `name`.
+  /// With `within`, the group is a member of another one: when it gives up, it is restarted whole.
+  /// Otherwise that is a failure of the graph.
+  [[nodiscard]] supervised_group supervise(std::string name, supervision_options how = {});
+  [[nodiscard]] supervised_group supervise(const supervised_group& within, std::string name,
+                                           supervision_options how = {});
+  /// Makes an actor of a group. The arguments are copied and kept: each life is made from them
+  /// anew. The handle stays valid from life to life; requests that were under way when the actor
+  /// failed, and those that come before its restart, are answered with errc::unavailable.
+  template <actor_type T, class... Args>
+  handle<typename T::protocol> add(const supervised_group& group, std::string name, Args... args) {
+    static_assert(restartable_actor<T> && !(std::is_same_v<Args, origin_tag> || ...) &&
+                      !(std::is_same_v<Args, owner_tag> || ...),
+                  "an actor with durable state is not restarted: its death ends the incarnation");
+    member added = open(std::move(name), {});
+    (note_argument(added, args), ...);
+    const context ctx = join(*group.members_, added);
+    added.make = [ctx, kept = std::make_tuple(std::move(args)...)] {
+      const auto make = [&ctx](const Args&... arg) { return std::make_unique<T>(ctx, arg...); };
+      return std::unique_ptr<actor>(std::apply(make, kept));
+    };
+    handle<typename T::protocol> made(added.where);
+    make_first(added);
+    enter(std::move(added));
+    return made;
+  }
+
+  /// Adds a watchdog, an actor of that name: it attributes whatever does not go on. @pre no other
+  void watch(watchdog_options options = {});
 
   /// Checks the graph, then starts every actor in order. An error names the actor and what it lacks;
   /// nothing runs then. Checked are names, handles of nobody, what constructors looked up before it
@@ -155,14 +208,11 @@ public:
   [[nodiscard]] std::vector<std::string> owners() const;
   [[nodiscard]] incarnation life() const noexcept { return core_->life(); }
 
-  /// Graphviz: actors, their roles, who was given whose handle (solid), and over whom a barrier
-  /// goes (dashed).
+  /// Graphviz: actors, their roles, who was given whose handle (solid), over whom a barrier goes
+  /// (dashed), and who restarts whom (dotted).
   [[nodiscard]] std::string describe() const;
-  /// What has waited for an answer longer than `age`, with actor and request; and actors that do
-  /// not take messages at all. Empty when nothing is stalled.
-  [[nodiscard]] std::string stalled(std::chrono::nanoseconds age);
   /// The suspended coroutines of one actor, as a tree.
-  [[nodiscard]] std::string describe_tasks(const std::string& name);
+  [[nodiscard]] std::string dump_tasks(const std::string& name);
   /// Summed over all actors.
   [[nodiscard]] actor_counters counters();
 
@@ -176,7 +226,8 @@ private:
     traits kind;
     detail::address where;
     std::unique_ptr<actor> body; ///< Until it is started.
-    actor* asked = nullptr;      ///< Only dereferenced on its own turn.
+    detail::body_factory make;   ///< Until it is started; empty unless it is supervised.
+    std::string supervisor;      ///< Empty for one that is not supervised.
     wiring given;
     bool running = false;
   };
@@ -234,6 +285,10 @@ private:
   /// An exception of a library ends up in `faults_`.
   void construct(const member& added, const std::function<void()>& make);
   [[nodiscard]] context context_for(const member& added) const;
+  [[nodiscard]] context join(detail::group_members& group, member& added) const;
+  supervised_group add_supervisor(std::string name, supervision_options how,
+                                  detail::group_members* within);
+  void make_first(member& added);
   void enter(member added);
   static void post_call(const detail::address& to, std::shared_ptr<detail::posted_call> call);
   [[nodiscard]] result<void> check_wiring() const;
@@ -252,6 +307,11 @@ private:
   }
   [[nodiscard]] bool simulated() const noexcept { return core_->env().schedule() != nullptr; }
   bool step() const;
+  [[nodiscard]] std::chrono::nanoseconds now() const;
+  [[nodiscard]] result<void> wait_on_threads(std::optional<std::chrono::nanoseconds> limit);
+  /// Where no actor gets a turn any more, the watchdog does not either: whoever waits for the run
+  /// looks after it. The error of a stall that ends the run.
+  [[nodiscard]] result<void> check_pulse() const;
   /// The error of a simulation in which nobody can go on: who waits for what.
   [[nodiscard]] tl::unexpected<error> stuck() const;
   [[nodiscard]] std::optional<std::string>
@@ -261,6 +321,7 @@ private:
   std::shared_ptr<detail::graph_core> core_;
   std::unique_ptr<detail::mailbox_system> mailboxes_;
   std::vector<member> members_;
+  std::shared_ptr<detail::watched_actors> watched_; ///< Null without a watchdog.
   std::vector<error> faults_; ///< Of building; the first one is what `start` says.
   detail::address driver_;
   scope* driver_scope_ = nullptr;

@@ -16,7 +16,7 @@
 namespace weir {
 
 inline constexpr std::size_t block_bytes_max = 2048;
-inline constexpr std::size_t depot_bytes_max = std::size_t(64) << 20U;
+inline constexpr std::size_t depot_bytes_max = std::size_t(16) << 20U;
 
 /// Aligned as for `operator new`. Never null: without memory the process ends.
 [[nodiscard]] void* take_block(std::size_t bytes);

@@ -27,6 +27,8 @@ inline constexpr std::size_t records_max = 100'000'000;
 
 /// Actors of one graph.
 inline constexpr std::size_t actors_max = 4096;
+/// Coroutines that a dump of one actor shows.
+inline constexpr std::size_t dumped_tasks_max = 1000;
 /// Answers kept for a leased request that may come twice, per origin.
 inline constexpr std::size_t leased_replies_max = 4096;
 

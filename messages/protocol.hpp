@@ -52,6 +52,10 @@ struct protocol {
   template <class Request>
   static constexpr bool has = !std::is_void_v<typename conversation<Request>::request_type>;
 
+  /// Whoever answers all of it changes durable state.
+  static constexpr bool has_mutating_request =
+      (mutating_message<typename Conversations::request_type> || ...);
+
   template <class Request>
   using reply = typename conversation<Request>::reply_type;
 };

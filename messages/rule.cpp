@@ -19,7 +19,6 @@ constexpr std::array all = {
     rule::gate_opens_by_itself,
     rule::foreign_epoch_taints,
     rule::fence_only_by_instance,
-    rule::owner_death_ends_incarnation,
     rule::captured_in_consume_lease,
     rule::directory_synced_after_manifest,
     rule::gate_rechecked_under_lease,
@@ -55,8 +54,6 @@ std::string_view to_string(rule which) noexcept {
     return "foreign_epoch_taints";
   case rule::fence_only_by_instance:
     return "fence_only_by_instance";
-  case rule::owner_death_ends_incarnation:
-    return "owner_death_ends_incarnation";
   case rule::captured_in_consume_lease:
     return "captured_in_consume_lease";
   case rule::directory_synced_after_manifest:

@@ -6,7 +6,8 @@
 /// changes. A process cannot suspend a rule by configuration, environment or command line.
 ///
 /// [P] was found by a model of the barrier (tests/model), [S] by random schedules with crashes, [A]
-/// by enumerating what a power loss may leave.
+/// by enumerating what a power loss may leave. Rule 8 (the death of an origin or an owner ends the
+/// incarnation) has no switch: nothing in the code could start one again in place.
 #pragma once
 
 #include <atomic>
@@ -27,7 +28,7 @@ enum class rule : std::uint8_t {
   stale_epochs_ignored,
   /// [P] 3: a cut is published only if every gate stayed closed from its Quiesced to its Resume.
   /// Off: a gate that opened by itself lets a transaction change one owner before its capture and
-  /// the next one after. `foreign_epoch_taints` stands behind this rule: suspend both.
+  /// the next one after it. `foreign_epoch_taints` stands behind this rule: suspend both.
   published_only_if_held,
   /// [P] 4: a leased request is applied once, known by origin, instance, transaction and step. Off:
   /// one that is sent twice is applied twice.
@@ -38,16 +39,13 @@ enum class rule : std::uint8_t {
   /// [P] 6: a gate opens by itself at its hold limit. Off: the checkpoint actor dies between
   /// Quiesce and Resume, and the origin never mutates again.
   gate_opens_by_itself,
-  /// [P] 7: a leased request of a foreign epoch is applied, and taints the capture. Off: it is
-  /// refused, which leaves half of its transaction for ever, and taints nothing.
+  /// [P] 7: a leased request of a foreign epoch is applied, and taints the capture. Off: it taints
+  /// nothing. `published_only_if_held` stands behind this rule: suspend both.
   foreign_epoch_taints,
   /// [P] 7: only fenced instances and earlier incarnations are refused; Abort raises no fence. Off:
-  /// an owner that was told of an Abort refuses leases that were granted before it, also when half
-  /// of their transaction is applied elsewhere.
+  /// an owner that was told of an Abort refuses leases that were granted before it, and half of
+  /// their transaction, applied elsewhere, stays for ever.
   fence_only_by_instance,
-  /// [P] 8: the death of an origin or an owner ends the incarnation. Off: it is started again in
-  /// place, an owner without its state, an origin with an open gate.
-  owner_death_ends_incarnation,
   /// [S] The trainer's captured state switches inside the consume lease. Off: before it; a cut in
   /// between holds the weights after a step whose groups are still claimed, and a restore trains
   /// them twice.

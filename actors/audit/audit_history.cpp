@@ -145,7 +145,10 @@ void group_history::note_fields(const group_event& what, group_record& record) {
                            (what.to == group_state::admitted && what.from != what.to);
   if (is_stamping || what.target_step >= 0) record.target_step = what.target_step;
   if (what.admission_version) record.admission_version = what.admission_version;
-  if (what.window) record.window = what.window;
+  const bool is_admission =
+      what.to == group_state::admitted &&
+      (what.from == group_state::reserved || what.from == group_state::in_reserve);
+  if (is_admission) record.window = what.window; // Absent when the sampler promises no bound.
   if (what.to == group_state::ready && what.from == group_state::admitted) {
     record.start_version = what.start_version;
     record.end_version = what.end_version;

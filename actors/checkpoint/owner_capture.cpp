@@ -5,10 +5,9 @@
 namespace weir {
 
 result<void> capture_ledger::admissible(epoch_id lease_epoch) const {
-  const bool is_foreign = lease_epoch != newest_ && !enforced(rule::foreign_epoch_taints);
-  if (!is_foreign && lease_epoch >= fence_) return {};
+  if (lease_epoch >= fence_) return {};
   return failure(errc::conflict, "a lease of epoch " + to_string(lease_epoch) +
-                                     " is refused in epoch " + to_string(newest_));
+                                     " is refused after the Abort of " + to_string(fence_));
 }
 
 bool capture_ledger::accepts(epoch_id epoch) const {

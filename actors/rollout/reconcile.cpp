@@ -189,7 +189,7 @@ private:
     what.attempt = record.content_attempt;
     what.target_step = target;
     what.admission_version = record.admission_version;
-    what.window = record.window;
+    if (!was_reserved || policy_.bounds_staleness()) what.window = record.window;
     report_.ledger_events.push_back(what);
     ledger_.put(std::move(record));
   }

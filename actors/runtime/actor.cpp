@@ -47,8 +47,7 @@ void send_note(const address& to, payload_ptr content) {
 }
 
 reply_guard::~reply_guard() {
-  if (answering_ != nullptr)
-    refuse(error{errc::cancelled, "the request was cancelled before it was answered"});
+  if (answering_ != nullptr) refuse(actor_access::unanswered(*answering_));
 }
 
 void reply_guard::send(answer given) noexcept {
@@ -73,15 +72,18 @@ void actor_access::start(actor& started) {
   started.root_.spawn(&actor::run, &started);
 }
 
-void actor_access::settle_stop(actor& stopping) {
+bool actor_access::settle_stop(actor& stopping) {
   if (stopping.failed_ && !stopping.stopping_) stopping.begin_stop();
   if (stopping.stopping_) stopping.root_.cancel(); // What shielded work spawned meanwhile.
   if (stopping.broken_) stopping.shield_.cancel();
   stopping.queue_.go_on();
+  return stopping.stopping_ && stopping.shield_.size() == 0;
 }
 
-bool actor_access::ended(const actor& asked) noexcept {
-  return asked.stopping_ && asked.shield_.size() == 0;
+void actor_access::leave(actor& leaving, error reason) {
+  if (leaving.stopping_ || leaving.failed_) return;
+  leaving.ends_for_ = std::move(reason);
+  leaving.begin_stop();
 }
 
 void actor_access::answer(actor& answering, const request_origin& origin,
@@ -92,7 +94,8 @@ void actor_access::answer(actor& answering, const request_origin& origin,
     return;
   }
   // A handler that was cancelled has applied nothing that anybody may rely on.
-  const bool cancelled = given.reason != nullptr && given.reason->code == errc::cancelled;
+  const bool cancelled =
+      given.reason != nullptr && (given.reason->code == errc::cancelled || answering.failed_);
   const auto waiting = cancelled ? answering.replies_.forget(origin.lease)
                                  : answering.replies_.settle(origin.lease, given);
   for (const auto& asker : waiting)
@@ -103,9 +106,9 @@ void actor_access::answer(actor& answering, const request_origin& origin,
 
 actor::actor(context ctx)
     : ctx_(std::move(ctx)), queue_(detail::queue_of(ctx_.self())),
-      asks_(queue_, ctx_.shared(), ctx_.life()), streams_(ctx_.self()), shield_(queue_),
+      asks_(queue_, ctx_.shared(), ctx_.life()), streams_(queue_, ctx_.self()), shield_(queue_),
       root_(queue_) {
-  queue_.set_host(*this);
+  queue_.set_host(this);
   queue_.set_shield(&shield_);
   asks_.set_self(ctx_.self());
   // The incarnation numbers the lives of an origin: it never restarts within one.
@@ -133,17 +136,33 @@ mutation_gate& actor::mutations() noexcept {
 
 void actor::host_failed(error reason) noexcept {
   broken_ = true;
+  log(log_level::error, "failed in\n" + dump_tasks(*this));
   fail(std::move(reason));
 }
 
 void actor::fail(error reason) {
+  if (reason.origin.empty()) reason.origin = name();
+  if (!failed_) ends_for_ = reason;
   failed_ = true;
   queue_.halt();
-  ctx_.graph()->failed(name(), std::move(reason));
+  if (ctx_.is_supervised())
+    log(log_level::error, to_string(reason)); // The supervisor is told at the end of the life.
+  else
+    ctx_.graph()->failed(name(), std::move(reason));
+}
+
+error actor::unanswered() const {
+  if (!ends_for_) return error{errc::cancelled, "the request was cancelled before it was answered"};
+  return error{errc::unavailable, name() + (failed_ ? " failed" : " was restarted") +
+                                      " before it answered: " + ends_for_->text};
 }
 
 void actor::finish_run() {
   ctx_.graph()->finished();
+}
+
+std::string dump_tasks(const actor& dumped) {
+  return dumped.queue_.dump_tasks();
 }
 
 void actor::add(std::unique_ptr<detail::handler> handler) {
@@ -161,6 +180,19 @@ actor_counters actor::counters() const {
   return counted;
 }
 
+std::vector<long_wait> actor::long_waits(std::chrono::nanoseconds age) const {
+  std::vector<long_wait> waits;
+  asks_.add_waits(age, waits);
+  streams_.add_waits(age, waits);
+  const auto oldest = gate_ ? gate_->state().oldest(queue_.now()) : std::nullopt;
+  if (oldest && oldest->age >= age && oldest->unanswered == 0)
+    waits.push_back({name(),
+                     "holds the lease of transaction " + std::to_string(oldest->id) +
+                         " and has no request under way",
+                     oldest->age});
+  return waits;
+}
+
 void actor::begin_stop() {
   stopping_ = true;
   root_.cancel();
@@ -175,7 +207,7 @@ void actor::receive(const detail::address& from, detail::parcel& came) {
     asks_.answered(came.value.header.request_id, {nullptr, std::move(came.reason)});
     return;
   case detail::parcel_kind::call:
-    came.posted->run();
+    came.posted->run(this);
     return;
   case detail::parcel_kind::wake:
     queue_.timers().expire(queue_.now());
@@ -186,6 +218,9 @@ void actor::receive(const detail::address& from, detail::parcel& came) {
     else if (!stopping_)
       begin_stop();
     return;
+  case detail::parcel_kind::leave:
+  case detail::parcel_kind::begin:
+    return; // Of the mailbox, which has many lives.
   case detail::parcel_kind::stream_open:
   case detail::parcel_kind::stream_credit:
   case detail::parcel_kind::stream_items:
@@ -215,7 +250,9 @@ void actor::serve_request(const detail::address& from, frame& request) {
       detail::send_refusal(ctx_.self(), name(), asked, code, std::move(text));
   };
   const auto place = handlers_.find(asked.type.value);
-  if (stopping_) return refuse(errc::unavailable, name() + " is stopping");
+  if (stopping_)
+    return refuse(errc::unavailable,
+                  name() + (ctx_.is_supervised() ? " ends this life" : " is stopping"));
   // A note of a thread that is no actor has no sender, and no life that could be over.
   if (header.sender != nullptr && header.life != life())
     return refuse(errc::conflict, "sent in incarnation " + std::to_string(header.life.value) +

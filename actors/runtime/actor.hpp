@@ -6,9 +6,10 @@
 ///
 /// Life: constructed by the graph, on a turn of its own (so scopes and channels may be members);
 /// started by `graph::start`; ended by `graph::stop`, by a failure of its own, or with the graph.
-/// Ending cancels the root scope, answers what is left with errc::cancelled, waits for `shielded`
-/// work, and destroys the actor. Members of derived classes outlive the coroutines of the root
-/// scope; everything is destroyed on the actor's turn.
+/// Ending cancels the root scope, answers what is left (errc::unavailable after a failure, else
+/// errc::cancelled), waits for `shielded` work, and destroys the actor. Members of derived classes
+/// outlive the coroutines of the root scope; everything is destroyed on the actor's turn. A
+/// supervised actor (`graph::supervise`) that fails is constructed anew, behind the same handles.
 #pragma once
 
 #include "actors/runtime/channel.hpp"
@@ -19,6 +20,7 @@
 #include "actors/runtime/gate.hpp"
 #include "actors/runtime/handle.hpp"
 #include "actors/runtime/scope.hpp"
+#include "actors/runtime/watchdog_state.hpp"
 #include "actors/runtime/world.hpp"
 
 #include <memory>
@@ -105,18 +107,18 @@ protected:
   [[nodiscard]] mutation_gate& mutations() noexcept;
   void log(log_level level, std::string_view text) const { env().log(level, name(), text); }
 
-  /// Ends the incarnation: the graph reports the first failure with its actor. The actor's
-  /// coroutines are cancelled once the one that runs suspends or ends.
+  /// Ends this life of the actor: its coroutines are cancelled once the one that runs suspends or
+  /// ends. The graph reports the first failure with its actor, and with it the incarnation ends;
+  /// a supervised actor is restarted instead.
   void fail(error reason);
   /// Declares the run complete: `graph::wait_blocking` returns.
   void finish_run();
 
   [[nodiscard]] actor_counters counters() const;
-  /// The tree of this actor's suspended coroutines, and what each waits for.
-  [[nodiscard]] std::string describe_tasks() const { return queue_.describe_tasks(); }
 
 private:
   friend class detail::actor_access;
+  friend std::string dump_tasks(const actor& dumped);
 
   [[nodiscard]] const std::string& host_name() const override { return ctx_.name(); }
   [[nodiscard]] std::chrono::nanoseconds host_now() const override {
@@ -135,6 +137,8 @@ private:
   /// refused.
   [[nodiscard]] virtual bool relay_frame(detail::request_origin& asked, frame& request);
   void begin_stop();
+  [[nodiscard]] error unanswered() const;
+  [[nodiscard]] std::vector<long_wait> long_waits(std::chrono::nanoseconds age) const;
 
   // Services first, then state, scopes last: they are destroyed first.
   context ctx_;
@@ -146,9 +150,14 @@ private:
   std::unordered_map<std::uint32_t, std::unique_ptr<detail::handler>> handlers_;
   bool stopping_ = false;
   bool failed_ = false;
-  bool broken_ = false; ///< By an exception: what is shielded cannot be finished either.
+  bool broken_ = false;           ///< By an exception: what is shielded cannot be finished either.
+  std::optional<error> ends_for_; ///< The failure, or why the supervisor ends this life.
   scope shield_;
   scope root_;
 };
+
+/// The tree of an actor's suspended coroutines, one a line: function, place, and what it waits for.
+/// On that actor's turn only; from anywhere else: `graph::dump_tasks`.
+[[nodiscard]] std::string dump_tasks(const actor& dumped);
 
 } // namespace weir

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "actors/runtime/deadline.hpp"
+#include "actors/runtime/detail/task_dump.hpp"
 #include "actors/runtime/scope.hpp"
 
 #include <memory>
@@ -141,7 +142,9 @@ struct flat_result<result<T>> {
 [[nodiscard]] error deadline_passed_error(const promise_base& unstarted, const run_queue& queue);
 
 template <class T>
-class [[nodiscard]] deadline_awaiter final : private child_observer, private timer_node {
+class [[nodiscard]] deadline_awaiter final : private child_observer,
+                                             private timer_node,
+                                             private described_wait {
 public:
   using value_type = typename flat_result<T>::type;
 
@@ -155,7 +158,7 @@ public:
   bool await_suspend(std::coroutine_handle<Promise> parent,
                      std::source_location where = std::source_location::current()) {
     parent_ = &parent.promise();
-    parent_->waiting("its callee, with a deadline", where);
+    parent_->waiting("its callee, with a deadline", where, this);
     run_queue& queue = parent_->queue();
     if (limit_.duration.count() <= 0) {
       late_.emplace(deadline_passed_error(child_.promise(), queue));
@@ -178,6 +181,9 @@ private:
   void finished(promise_base&) noexcept override {
     disarm();
     parent_->queue().call(*parent_);
+  }
+  [[nodiscard]] std::string describe_wait(std::chrono::nanoseconds now) const override {
+    return "its callee, for at most " + age_text(due() - now);
   }
   void expired() noexcept override {
     late_.emplace(deadline_error(child_.promise(), limit_));

@@ -57,7 +57,7 @@ class delivery final : public posted_call {
 public:
   explicit delivery(std::shared_ptr<completion_state<T>> state) noexcept
       : state_(std::move(state)) {}
-  void run() noexcept override { state_->deliver(); }
+  void run(actor*) noexcept override { state_->deliver(); }
 
 private:
   std::shared_ptr<completion_state<T>> state_;

@@ -16,6 +16,14 @@ class actor_access;
 class graph_core;
 } // namespace detail
 
+namespace detail {
+/// Who is told that a life has ended, and of which member of its group; nobody by default.
+struct supervision_link {
+  address supervisor;
+  std::size_t member = 0;
+};
+} // namespace detail
+
 /// Passed by the graph to the constructor of an actor; copyable.
 class context {
 public:
@@ -38,6 +46,10 @@ public:
   /// Whether this actor starts mutations and has a gate.
   [[nodiscard]] bool is_origin() const noexcept { return is_origin_; }
   void set_origin(bool is_origin) noexcept { is_origin_ = is_origin; }
+  /// Whether this actor is restarted in place when it fails.
+  [[nodiscard]] bool is_supervised() const noexcept { return static_cast<bool>(link_.supervisor); }
+  [[nodiscard]] const detail::supervision_link& supervision() const noexcept { return link_; }
+  void set_supervision(detail::supervision_link link) noexcept { link_ = std::move(link); }
 
 private:
   [[nodiscard]] detail::address find_address(const std::string& name) const;
@@ -46,6 +58,7 @@ private:
   detail::address self_;
   std::shared_ptr<detail::graph_core> graph_;
   bool is_origin_ = false;
+  detail::supervision_link link_;
 };
 
 } // namespace weir

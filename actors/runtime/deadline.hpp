@@ -23,7 +23,7 @@ struct deadline_after {
 
 namespace detail {
 
-class [[nodiscard]] sleep_awaiter final : public timer_node {
+class [[nodiscard]] sleep_awaiter final : public timer_node, private described_wait {
 public:
   explicit sleep_awaiter(std::chrono::nanoseconds duration) noexcept : duration_(duration) {}
   [[nodiscard]] bool await_ready() const noexcept { return duration_.count() <= 0; }
@@ -37,6 +37,7 @@ public:
 private:
   void enter(promise_base& sleeper, std::source_location where);
   void expired() noexcept override;
+  [[nodiscard]] std::string describe_wait(std::chrono::nanoseconds now) const override;
 
   std::chrono::nanoseconds duration_;
   promise_base* sleeper_ = nullptr;

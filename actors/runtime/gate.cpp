@@ -47,8 +47,14 @@ lease enter_awaiter::await_resume() noexcept {
 }
 
 void enter_awaiter::wait(promise_base& entering, std::source_location where) noexcept {
-  suspend(entering, "an open mutation gate", where);
+  suspend(entering, "an open mutation gate", where, this);
   gate_.entering_.push_back(*this);
+}
+
+std::string enter_awaiter::describe_wait(std::chrono::nanoseconds) const {
+  return "the mutation gate of " + gate_.origin() + ", " +
+         (gate_.state().open() ? "open"
+                               : "closed for epoch " + to_string(gate_.state().last_epoch()));
 }
 
 bool quiesced_awaiter::await_ready() const noexcept {
@@ -57,8 +63,13 @@ bool quiesced_awaiter::await_ready() const noexcept {
 }
 
 void quiesced_awaiter::wait(promise_base& waiting, std::source_location where) noexcept {
-  suspend(waiting, "the last lease of its mutation gate", where);
+  suspend(waiting, "the last lease of its mutation gate", where, this);
   gate_.quiescing_.push_back(*this);
+}
+
+std::string quiesced_awaiter::describe_wait(std::chrono::nanoseconds) const {
+  return "the leases of " + gate_.origin() + " to settle for epoch " + to_string(epoch_) + "; " +
+         gate_.oldest();
 }
 
 result<void> quiesced_awaiter::await_resume() const {

@@ -109,7 +109,7 @@ private:
 
 namespace detail {
 
-class [[nodiscard]] enter_awaiter final : public wait_node {
+class [[nodiscard]] enter_awaiter final : public wait_node, private described_wait {
 public:
   enter_awaiter(mutation_gate& gate, std::source_location where) noexcept
       : gate_(gate), where_(where) {}
@@ -126,13 +126,14 @@ public:
 private:
   friend class weir::mutation_gate;
   void wait(promise_base& entering, std::source_location where) noexcept;
+  [[nodiscard]] std::string describe_wait(std::chrono::nanoseconds now) const override;
 
   mutation_gate& gate_;
   std::source_location where_;
   std::optional<lease> given_;
 };
 
-class [[nodiscard]] quiesced_awaiter final : public wait_node {
+class [[nodiscard]] quiesced_awaiter final : public wait_node, private described_wait {
 public:
   quiesced_awaiter(mutation_gate& gate, epoch_id epoch) noexcept : gate_(gate), epoch_(epoch) {}
   quiesced_awaiter(const quiesced_awaiter&) = delete;
@@ -148,6 +149,7 @@ public:
 private:
   friend class weir::mutation_gate;
   void wait(promise_base& waiting, std::source_location where) noexcept;
+  [[nodiscard]] std::string describe_wait(std::chrono::nanoseconds now) const override;
 
   mutation_gate& gate_;
   epoch_id epoch_;

@@ -2,6 +2,7 @@
 
 #include "actors/runtime/detail/ask_table.hpp"
 #include "actors/runtime/detail/graph_core.hpp"
+#include "actors/runtime/detail/task_dump.hpp"
 
 namespace weir::detail {
 
@@ -26,15 +27,7 @@ blocking_pool& pool_of_this_turn() {
 }
 
 error describe_exception(const std::exception_ptr& thrown) {
-  error described{errc::internal, "blocking work ended by an unknown exception"};
-  try {
-    std::rethrow_exception(thrown);
-  } catch (const std::exception& known) {
-    described.text = std::string("blocking work ended by an exception: ") + known.what();
-  } catch (...) {
-    described.text += ", not derived from std::exception";
-  }
-  return described;
+  return error{errc::internal, exception_text(thrown) + "; thrown by blocking work"};
 }
 
 } // namespace weir::detail

@@ -1,10 +1,9 @@
 #include "actors/runtime/run_queue.hpp"
 
+#include "actors/runtime/detail/task_dump.hpp"
+
 #include <exception>
-#include <map>
-#include <set>
 #include <utility>
-#include <vector>
 
 namespace weir {
 
@@ -27,20 +26,6 @@ run_queue::turn::turn(run_queue& queue) noexcept : outer_(std::exchange(current_
 run_queue::turn::~turn() {
   current_queue = outer_;
 }
-
-namespace {
-
-std::string place(const std::source_location& where) {
-  std::string file = where.file_name();
-  return file + ":" + std::to_string(where.line());
-}
-
-std::string frame_text(const detail::promise_base& task) {
-  std::string text = task.made_at().function_name();
-  return text + " [" + place(task.made_at()) + "]";
-}
-
-} // namespace
 
 namespace detail {
 
@@ -73,18 +58,8 @@ void promise_base::complete() noexcept {
 
 void promise_base::unhandled_exception() noexcept {
   failed_ = true;
-  std::string text = "an exception that is not derived from std::exception";
-  try {
-    std::rethrow_exception(std::current_exception());
-  } catch (const std::exception& thrown) {
-    text = thrown.what();
-  } catch (...) {
-    text += ", thrown by a library";
-  }
-  text += " (thrown in " + frame_text(*this);
-  for (const promise_base* at = caller(); at != nullptr; at = at->caller())
-    text += ", called by " + frame_text(*at);
-  text += ")";
+  std::string text = exception_text(std::current_exception());
+  text += "; thrown in " + stack_text(*this);
   queue_->host_->host_failed(error{errc::internal, std::move(text), queue_->host_->host_name()});
 }
 
@@ -100,37 +75,16 @@ std::size_t run_queue::drain(std::size_t limit) {
     detail::promise_base* next = ready_.pop_front();
     if (next == nullptr) break;
     running_ = next;
+    running_at_.store(next->made_at_, std::memory_order_relaxed);
+    next->wait_ = nullptr;
     next->self_.resume();
     running_ = nullptr;
     ++resumed;
   }
   send_collected();
+  if (resumed > 0) running_at_.store(std::source_location(), std::memory_order_relaxed);
   return resumed;
 }
-
-namespace {
-
-using children_by_parent =
-    std::map<const detail::promise_base*, std::vector<const detail::promise_base*>>;
-
-void describe_tree(std::string& text, const children_by_parent& children,
-                   const detail::promise_base& root) {
-  std::vector<std::pair<const detail::promise_base*, std::size_t>> pending{{&root, 1}};
-  while (!pending.empty()) {
-    const auto [task, depth] = pending.back();
-    pending.pop_back();
-    text.append(2 * depth, ' ').append(frame_text(*task)) += " waits for ";
-    text += task->waits_for();
-    if (task->waits_at().line() != 0) text += " at " + place(task->waits_at());
-    text += "\n";
-    const auto below = children.find(task);
-    if (below == children.end()) continue;
-    for (auto child = below->second.rbegin(); child != below->second.rend(); ++child)
-      pending.emplace_back(*child, depth + 1);
-  }
-}
-
-} // namespace
 
 void run_queue::hold(detail::held_right& right, const char* what,
                      std::source_location since) noexcept {
@@ -151,29 +105,14 @@ void run_queue::check_held(const char* wait, std::source_location where) const {
     held_.each([&](const detail::held_right& right) {
       if (right.holder_ != at) return;
       const bool known = right.since_.line() != 0;
-      const std::string place_since = known ? " (" + place(right.since_) + ")" : std::string();
+      const std::string place_since =
+          known ? " (" + detail::short_place(right.since_) + ")" : std::string();
       const std::string text = host_->host_name() + " waits for " + wait + " while it holds " +
                                right.what_ + place_since +
                                ": no barrier could pass before; release the lease first";
       detail::ensure_failed(text.c_str(), where);
     });
   }
-}
-
-std::string run_queue::describe_tasks() const {
-  children_by_parent children;
-  std::set<const detail::promise_base*> alive;
-  live_.each([&](const detail::promise_base& task) {
-    children[task.parent()].push_back(&task);
-    alive.insert(&task);
-  });
-  std::string text = host_->host_name() + "\n";
-  live_.each([&](const detail::promise_base& task) {
-    // A spawned child outlives the one that spawned it: then it is a root of its own.
-    if (task.parent() == nullptr || !alive.contains(task.parent()))
-      describe_tree(text, children, task);
-  });
-  return text;
 }
 
 } // namespace weir

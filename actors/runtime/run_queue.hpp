@@ -14,6 +14,7 @@
 #include "actors/runtime/detail/timer_heap.hpp"
 #include "messages/error.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <coroutine>
 #include <cstddef>
@@ -44,6 +45,16 @@ public:
 
 protected:
   ~child_observer() = default;
+};
+
+/// An awaiter that can say more about its wait than a literal: who was asked, since when. It lives
+/// as long as the coroutine is suspended at it.
+class described_wait {
+public:
+  [[nodiscard]] virtual std::string describe_wait(std::chrono::nanoseconds now) const = 0;
+
+protected:
+  ~described_wait() = default;
 };
 
 /// Something that an actor has collected and will send before its turn ends, or before it sends
@@ -86,17 +97,26 @@ public:
   }
   [[nodiscard]] const std::source_location& made_at() const noexcept { return made_at_; }
   [[nodiscard]] const std::source_location& waits_at() const noexcept { return waits_at_; }
-  /// What this coroutine waits for, in words; a literal.
-  [[nodiscard]] const char* waits_for() const noexcept { return waits_for_; }
-  void waiting(const char* what, std::source_location where) noexcept {
+  /// What this coroutine waits for, in words, or waited for if it is ready. @pre suspended
+  [[nodiscard]] std::string waits_for(std::chrono::nanoseconds now) const {
+    const bool described = wait_ != nullptr && !link<ready_tag>::linked();
+    return described ? wait_->describe_wait(now) : std::string(waits_for_);
+  }
+  /// Only starts another coroutine: left out of what people read.
+  [[nodiscard]] bool wraps() const noexcept { return wraps_; }
+  /// `what` is a literal; `described` says more.
+  void waiting(const char* what, std::source_location where,
+               const described_wait* described = nullptr) noexcept {
     waits_for_ = what;
     waits_at_ = where;
+    wait_ = described;
   }
 
 protected:
-  void made(std::coroutine_handle<> self, std::source_location where) noexcept {
+  void made(std::coroutine_handle<> self, std::source_location where, bool wraps = false) noexcept {
     self_ = self;
     made_at_ = where;
+    wraps_ = wraps;
   }
   void destroy() noexcept { self_.destroy(); }
 
@@ -109,9 +129,11 @@ private:
   promise_base* const* caller_ = nullptr;
   child_observer* observer_ = nullptr;
   const char* waits_for_ = "its turn";
+  const described_wait* wait_ = nullptr;
   std::source_location made_at_;
   std::source_location waits_at_;
   bool failed_ = false;
+  bool wraps_ = false;
 };
 
 /// A lease in the hands of the coroutine that got it: what must not be held across a wait that a
@@ -189,13 +211,17 @@ public:
     departing_ = false;
   }
 
-  void set_host(run_queue_host& host) noexcept { host_ = &host; }
+  /// Null between two lives of an actor: nothing runs then.
+  void set_host(run_queue_host* host) noexcept { host_ = host; }
   [[nodiscard]] run_queue_host& host() const noexcept { return *host_; }
   [[nodiscard]] std::chrono::nanoseconds now() const { return host_->host_now(); }
   [[nodiscard]] detail::timer_heap& timers() noexcept { return timers_; }
   [[nodiscard]] detail::frame_pool& frames() noexcept { return frames_; }
   /// The coroutine that runs at this moment, if any.
   [[nodiscard]] detail::promise_base* running() const noexcept { return running_; }
+  /// A number that was not given out before by this queue: an answer to an earlier life of the
+  /// actor, or to an earlier use of the same slot, is never taken for one to another.
+  [[nodiscard]] std::uint64_t next_number() noexcept { return ++numbers_; }
   /// Notes that the coroutine that runs holds `right`; `what` is a literal.
   void hold(detail::held_right& right, const char* what, std::source_location since) noexcept;
   /// Ends the process if the coroutine that runs, or one that waits for it, holds a right: a barrier
@@ -210,7 +236,14 @@ public:
   /// Coroutines that were started and have neither ended nor been destroyed.
   [[nodiscard]] std::size_t live() const { return live_.size(); }
   /// The tree of suspended coroutines: one line each, with source locations and what it waits for.
-  [[nodiscard]] std::string describe_tasks() const;
+  [[nodiscard]] std::string dump_tasks() const;
+  /// " waits for a signal", " is ready", " runs".
+  [[nodiscard]] std::string state_of(const detail::promise_base& task) const;
+  /// Where the coroutine was made that runs at this moment; line 0 when none does. From any thread:
+  /// what is known of an actor that does not come to an end with its turn.
+  [[nodiscard]] std::source_location running_at() const noexcept {
+    return running_at_.load(std::memory_order_relaxed);
+  }
 
   /// The queue whose turn runs on this thread; null outside turns. Never kept across a suspension.
   [[nodiscard]] static run_queue* current() noexcept;
@@ -242,9 +275,11 @@ private:
   detail::link_list<detail::departure, detail::departure_tag> departures_;
   detail::link_list<detail::held_right, detail::held_tag> held_;
   detail::promise_base* running_ = nullptr;
+  std::atomic<std::source_location> running_at_ = {};
   bool departing_ = false;
   bool halted_ = false;
   scope* shield_ = nullptr;
+  std::uint64_t numbers_ = 0;
 };
 
 namespace detail {

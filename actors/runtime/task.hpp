@@ -186,7 +186,7 @@ public:
     [[nodiscard]] root_task
     get_return_object(std::source_location where = std::source_location::current()) noexcept {
       const auto self = std::coroutine_handle<promise_type>::from_promise(*this);
-      made(self, where);
+      made(self, where, true);
       return root_task(self);
     }
     void return_void() const noexcept {}

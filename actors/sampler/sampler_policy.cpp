@@ -111,6 +111,7 @@ class ready_first_policy final : public gated_policy {
 public:
   using gated_policy::gated_policy;
   [[nodiscard]] std::string_view name() const override { return "ready_first"; }
+  [[nodiscard]] bool bounds_staleness() const override { return false; }
 
 protected:
   [[nodiscard]] std::vector<group_id> eligible(std::span<const policy_slot> slots,

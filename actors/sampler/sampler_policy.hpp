@@ -66,6 +66,9 @@ public:
   [[nodiscard]] virtual std::uint64_t window() const = 0;
   /// Whether admission waits for the trainer at all.
   [[nodiscard]] virtual bool gated() const = 0;
+  /// Whether no step trains on a group that is more than its window behind. ready_first takes late
+  /// stragglers however old: its window bounds the gate alone.
+  [[nodiscard]] virtual bool bounds_staleness() const { return true; }
   /// Whether an admitted group is bound to one training step.
   [[nodiscard]] virtual bool stamps() const = 0;
   /// Whether a buffer of this sampler can be restored. Without it a run only shadows checkpoints.

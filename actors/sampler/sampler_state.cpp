@@ -133,7 +133,9 @@ result<admission_outcome> sampler_state::admit(std::uint64_t admission, event_st
     record.admission_version = outcome.admission_version;
     record.window = outcome.window;
     record.dispatches = 1;
-    events.append(event_of(record, group_state::reserved, group_state::admitted, transaction));
+    group_event what = event_of(record, group_state::reserved, group_state::admitted, transaction);
+    if (!policy_->bounds_staleness()) what.window.reset();
+    events.append(what);
     outcome.groups.push_back(record.group);
     image_.put(std::move(record));
     tail.erase(tail.begin());

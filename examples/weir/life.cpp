@@ -90,6 +90,16 @@ bundle_store_options bundle_options_of(const run_config& config) {
   return options;
 }
 
+watchdog_options watchdog_options_of(const run_config& config) {
+  const stall_watchdog_config& from = config.async_rl.stall_watchdog;
+  watchdog_options options;
+  options.interval = seconds(from.interval_s);
+  options.stall_timeout = seconds(from.stall_timeout_s);
+  options.action =
+      from.stall_action == stall_action_kind::abort ? stall_action::abort : stall_action::warn;
+  return options;
+}
+
 trainer_options trainer_options_of(const run_config& config) {
   trainer_options options;
   options.max_num_steps = config.grpo.max_num_steps;
@@ -160,41 +170,14 @@ void save_now(composed_life& running, run_output& output) {
     output.log(log_level::warning, "program", "not saved: " + to_string(saved.error()));
 }
 
-/// `async_rl.stall_watchdog`: names whoever has kept somebody waiting for too long.
-class stall_watchdog {
-public:
-  stall_watchdog(const stall_watchdog_config& config, const clock& time)
-      : config_(config), clock_(time), next_ns_(time.now() + seconds(config.interval_s).count()) {}
-
-  /// An error when the run shall end for a stall. Looks once per interval.
-  result<void> look(graph& actors, run_output& output) {
-    if (clock_.now() < next_ns_) return {};
-    next_ns_ = clock_.now() + seconds(config_.interval_s).count();
-    const std::string stalled = actors.stalled(seconds(config_.stall_timeout_s));
-    if (stalled.empty()) return {};
-    if (config_.stall_action == stall_action_kind::abort)
-      return failure(errc::timed_out, "stalled for longer than stall_timeout_s: " + stalled);
-    output.log(log_level::warning, "watchdog", stalled);
-    return {};
-  }
-
-private:
-  const stall_watchdog_config& config_;
-  const clock& clock_;
-  std::int64_t next_ns_;
-};
-
 result<life_end> wait_for_end(composed_life& running, const life_parts& parts,
                               const std::function<bool()>& interrupted) {
   run_output& output = *parts.output;
-  stall_watchdog watchdog(parts.work.config.async_rl.stall_watchdog, parts.env.clock());
   while (true) {
     auto ended = running.actors->wait_blocking(poll_period);
     if (ended) return output.job_done() ? life_end::done : life_end::interrupted;
     if (ended.error().code != errc::timed_out || !ended.error().origin.empty())
       return failure(std::move(ended.error()));
-    if (auto fine = watchdog.look(*running.actors, output); !fine)
-      return failure(std::move(fine.error()));
     if (!interrupted()) continue;
     save_now(running, output);
     return life_end::interrupted;
@@ -233,6 +216,7 @@ result<life_end> live(life_parts parts, const std::function<bool()>& interrupted
                                const checkpoint_record& record) { output->record(record, life); };
   auto running = compose_life(work, parts.env, parts.begun, parts.directory);
   if (!running) return failure(std::move(running.error()));
+  running->actors->watch(watchdog_options_of(parts.work.config));
   if (auto started = running->actors->start(); !started) return failure(std::move(started.error()));
   auto ended = wait_for_end(*running, parts, interrupted);
   if (auto stopped = running->actors->stop(); !stopped && ended)

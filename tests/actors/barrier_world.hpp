@@ -2,29 +2,27 @@
 /// messages in flight that may be delivered in any order, doubled or lost. Whatever can happen next
 /// is a list of choices, so that a test can take all of them.
 ///
-/// Each origin runs transactions that change both owners, one request after the other, the second
-/// origin in the opposite order. A published cut must hold each transaction in both owners or in
-/// neither.
+/// Each origin runs transactions of one request to each owner. A published cut must hold each
+/// transaction in both owners or in neither. Gates, captures and the checkpoint actor are the real
+/// `gate_state`, `capture_ledger` and `barrier_state`, so a suspended rule (messages/rule.hpp) is
+/// off here as it would be in a run.
 #pragma once
 
 #include "actors/checkpoint/barrier_state.hpp"
 #include "actors/checkpoint/owner_capture.hpp"
+#include "actors/runtime/gate_state.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <tuple>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace weir::testing {
-
-/// Rules of the specification, switched off: the exploration must notice.
-struct broken_rules {
-  bool settles_early = false; ///< 1: a gate says Quiesced while a lease is out
-  bool always_held = false;   ///< 3: a gate that opened says that it held
-  bool no_taint = false;      ///< 7: an owner does not taint
-};
 
 struct world_limits {
   std::uint8_t transactions = 1; ///< Of the first origin.
@@ -35,7 +33,7 @@ struct world_limits {
   std::uint8_t self_opens = 0;
   std::uint8_t timeouts = 0;
   std::uint8_t crashes = 0; ///< Of the checkpoint actor; a new life follows.
-  broken_rules broken = {};
+  std::uint8_t cancels = 0; ///< Of a wait for answers: the lease is released early.
 };
 
 class barrier_world {
@@ -43,8 +41,8 @@ public:
   static constexpr std::size_t parts = 2;
 
   explicit barrier_world(const world_limits& limits) : left_(limits), barrier_(make_barrier(1)) {
-    gates_[0].left = limits.transactions;
-    gates_[1].left = limits.transactions_of_second;
+    origins_[0].left = limits.transactions;
+    origins_[1].left = limits.transactions_of_second;
   }
 
   /// Number of things that can happen next.
@@ -56,6 +54,12 @@ public:
 
   /// Nothing can happen any more, and something is not as it should be.
   [[nodiscard]] bool stuck() const;
+  /// Nothing can happen any more, and an owner lacks what another one applied.
+  [[nodiscard]] bool halved() const {
+    return choices() == 0 && owners_[0].applied != owners_[1].applied;
+  }
+  /// A gate was opened by its hold limit alone, after everybody had done what was asked of it.
+  [[nodiscard]] bool waited() const { return waited_; }
   /// A cut was published that holds half of a transaction.
   [[nodiscard]] bool torn() const { return torn_; }
   [[nodiscard]] unsigned published() const { return published_; }
@@ -79,19 +83,18 @@ private:
     epoch_id epoch;
     friend auto operator<=>(const message&, const message&) = default;
   };
-  struct gate {
-    bool closed = false;
+  struct origin {
+    gate_state gate;
     bool quiesced_due = false;
-    epoch_id newest = {};
-    bool held_answer = false; ///< What a repeated Resume is told.
-    bool resumed = false;
-    bool cut_short = false; ///< Opened by itself since its Quiesced.
     // The transaction under way.
-    bool active = false;
-    std::uint8_t step = 0;
+    gate_state::transaction_id transaction = 0;
+    std::uint8_t requests = 0; ///< To which owners one is under way; bit = owner.
+    bool held = false;         ///< The lease is.
     epoch_id granted = {};
     std::uint8_t left = 0;
     std::uint8_t done = 0;
+
+    [[nodiscard]] bool active() const { return held || requests != 0; }
   };
   struct owner {
     capture_ledger captures;
@@ -103,7 +106,8 @@ private:
     lose,
     duplicate,
     begin,
-    request_step,
+    apply,
+    cancel,
     self_open,
     request,
     timeout,
@@ -122,10 +126,15 @@ private:
   void perform(const barrier_effects& effects);
   void send(kind what, std::string_view to, epoch_id epoch, bool to_owner);
   void deliver(message sent);
-  void deliver_to_gate(const message& sent, gate& at);
+  void deliver_to_gate(const message& sent, origin& at);
   void deliver_to_owner(const message& sent, owner& at);
-  void settle(std::size_t origin);
-  void step(std::size_t origin);
+  void settle(std::size_t part);
+  void begin(origin& at);
+  void apply(std::size_t part, std::size_t to);
+  [[nodiscard]] static bool may_expire(const origin& at) {
+    gate_state copy = at.gate;
+    return copy.expire(hold_limit);
+  }
   void publish();
   void answer(kind what, std::uint8_t part, epoch_id epoch, bool flag);
   [[nodiscard]] bool is_consistent() const { return owners_[0].captured == owners_[1].captured; }
@@ -133,13 +142,15 @@ private:
   world_limits left_;
   barrier_state barrier_;
   std::uint64_t life_ = 1;
-  std::array<gate, parts> gates_;
+  static constexpr gate_state::time hold_limit{1};
+  std::array<origin, parts> origins_;
   std::array<owner, parts> owners_;
   std::vector<message> flying_;
   /// What the running epoch's accepted answers said: the barrier's state depends on it.
   std::string accepted_;
   unsigned published_ = 0;
   bool torn_ = false;
+  bool waited_ = false;
 };
 
 inline std::vector<barrier_world::choice> barrier_world::list() const {
@@ -153,10 +164,13 @@ inline std::vector<barrier_world::choice> barrier_world::list() const {
   if (left_.losses > 0) each_message(act::lose);
   if (left_.duplicates > 0) each_message(act::duplicate);
   for (std::uint8_t each = 0; each < parts; ++each) {
-    if (gates_[each].active) all.push_back({act::request_step, each});
-    if (!gates_[each].active && !gates_[each].closed && gates_[each].left > 0)
-      all.push_back({act::begin, each});
-    if (gates_[each].closed && left_.self_opens > 0) all.push_back({act::self_open, each});
+    const origin& at = origins_[each];
+    for (std::uint8_t to = 0; to < parts; ++to)
+      if ((at.requests >> to & 1U) != 0)
+        all.push_back({act::apply, static_cast<std::uint8_t>(parts * each + to)});
+    if (at.held && left_.cancels > 0) all.push_back({act::cancel, each});
+    if (!at.active() && at.gate.open() && at.left > 0) all.push_back({act::begin, each});
+    if (left_.self_opens > 0 && may_expire(at)) all.push_back({act::self_open, each});
   }
   if (left_.requests > 0) all.push_back({act::request, 0});
   if (barrier_.deadline() && left_.timeouts > 0) all.push_back({act::timeout, 0});
@@ -166,7 +180,7 @@ inline std::vector<barrier_world::choice> barrier_world::list() const {
   // Deadlines end what nothing else does.
   if (all.empty() && barrier_.deadline()) all.push_back({act::timeout, 0});
   for (std::uint8_t each = 0; each < parts && all.empty(); ++each)
-    if (gates_[each].closed) all.push_back({act::self_open, each});
+    if (may_expire(origins_[each])) all.push_back({act::self_open, each});
   return all;
 }
 
@@ -190,21 +204,23 @@ inline void barrier_world::choose(std::size_t chosen) {
     spend(left_.duplicates);
     flying_.insert(flying_.begin() + what.index, flying_[what.index]);
     break;
-  case act::begin: {
-    gate& at = gates_[what.index];
-    at.active = true;
-    at.step = 0;
-    at.granted = at.newest;
-    --at.left;
+  case act::begin:
+    begin(origins_[what.index]);
     break;
-  }
-  case act::request_step:
-    step(what.index);
+  case act::apply:
+    apply(what.index / parts, what.index % parts);
+    break;
+  case act::cancel:
+    spend(left_.cancels);
+    origins_[what.index].held = false;
+    origins_[what.index].gate.released(origins_[what.index].transaction);
+    settle(what.index);
     break;
   case act::self_open:
+    waited_ = waited_ || left_.self_opens == 0;
     spend(left_.self_opens);
-    gates_[what.index].closed = false;
-    gates_[what.index].cut_short = true;
+    std::ignore = origins_[what.index].gate.expire(hold_limit);
+    origins_[what.index].quiesced_due = false;
     break;
   case act::request:
     spend(left_.requests);
@@ -227,24 +243,39 @@ inline void barrier_world::choose(std::size_t chosen) {
   std::ranges::sort(flying_);
 }
 
-/// One request of the transaction, applied and answered; the lease is released after the last.
-inline void barrier_world::step(std::size_t origin) {
-  gate& from = gates_[origin];
-  owner& at = owners_[origin == 0 ? from.step : parts - 1 - from.step];
-  at.applied = static_cast<std::uint16_t>(at.applied | (1U << (4 * origin + from.done)));
-  if (!left_.broken.no_taint) at.captures.applied(from.granted);
-  if (++from.step < parts) return;
-  from.active = false;
-  ++from.done;
-  settle(origin);
+inline void barrier_world::begin(origin& at) {
+  at.transaction = at.gate.enter(gate_state::time(0));
+  at.granted = at.gate.granted_at(at.transaction);
+  for (std::size_t to = 0; to < parts; ++to)
+    std::ignore = at.gate.sent(at.transaction);
+  at.requests = (1U << parts) - 1;
+  at.held = true;
+  --at.left;
 }
 
-inline void barrier_world::settle(std::size_t origin) {
-  gate& at = gates_[origin];
-  const bool is_settled = !at.active || left_.broken.settles_early;
-  if (!at.closed || !at.quiesced_due || !is_settled) return;
+/// One request of the transaction, applied and answered; the lease is released after the last.
+inline void barrier_world::apply(std::size_t part, std::size_t to) {
+  origin& from = origins_[part];
+  owner& at = owners_[to];
+  if (at.captures.admissible(from.granted)) {
+    at.applied = static_cast<std::uint16_t>(at.applied | (1U << (4 * part + from.done)));
+    at.captures.applied(from.granted);
+  }
+  from.requests = static_cast<std::uint8_t>(from.requests & ~(1U << to));
+  from.gate.answered(from.transaction);
+  if (from.requests == 0) {
+    if (std::exchange(from.held, false)) from.gate.released(from.transaction);
+    ++from.done;
+  }
+  settle(part);
+}
+
+inline void barrier_world::settle(std::size_t part) {
+  origin& at = origins_[part];
+  const epoch_id epoch = at.gate.last_epoch();
+  if (!at.quiesced_due || !at.gate.quiesced(epoch)) return;
   at.quiesced_due = false;
-  answer(kind::quiesced, static_cast<std::uint8_t>(origin), at.newest, false);
+  answer(kind::quiesced, static_cast<std::uint8_t>(part), epoch, false);
 }
 
 inline void barrier_world::answer(kind what, std::uint8_t part, epoch_id epoch, bool flag) {
@@ -283,13 +314,13 @@ inline void barrier_world::deliver(message sent) {
   switch (sent.what) {
   case kind::quiesce:
   case kind::resume:
-    deliver_to_gate(sent, gates_[sent.part]);
+    deliver_to_gate(sent, origins_[sent.part]);
     return;
   case kind::abort:
     if (sent.to_owner)
       deliver_to_owner(sent, owners_[sent.part]);
     else
-      deliver_to_gate(sent, gates_[sent.part]);
+      deliver_to_gate(sent, origins_[sent.part]);
     return;
   case kind::cut:
   case kind::release:
@@ -315,26 +346,22 @@ inline void barrier_world::deliver(message sent) {
   }
 }
 
-inline void barrier_world::deliver_to_gate(const message& sent, gate& at) {
-  if (sent.what == kind::quiesce) {
-    if (sent.epoch <= at.newest) return;
-    at.newest = sent.epoch;
-    at.closed = at.quiesced_due = true;
-    at.resumed = at.cut_short = false;
+inline void barrier_world::deliver_to_gate(const message& sent, origin& at) {
+  switch (sent.what) {
+  case kind::quiesce:
+    if (!at.gate.close(sent.epoch, gate_state::time(0), hold_limit)) return;
+    at.quiesced_due = true;
     settle(sent.part);
     return;
+  case kind::resume: {
+    const bool held = at.gate.resume(sent.epoch);
+    answer(kind::resumed, sent.part, sent.epoch, held);
+    break;
   }
-  const bool held = at.closed && !at.cut_short && at.newest == sent.epoch && !at.active;
-  bool answer_held = false;
-  if (sent.epoch >= at.newest) {
-    if (sent.epoch > at.newest || !at.resumed) at.held_answer = held && sent.what == kind::resume;
-    at.newest = sent.epoch;
-    at.resumed = true;
-    at.closed = at.quiesced_due = false;
-    answer_held = at.held_answer;
+  default:
+    at.gate.abort(sent.epoch);
   }
-  if (left_.broken.always_held) answer_held = true;
-  if (sent.what == kind::resume) answer(kind::resumed, sent.part, sent.epoch, answer_held);
+  if (at.gate.open()) at.quiesced_due = false;
 }
 
 inline void barrier_world::deliver_to_owner(const message& sent, owner& at) {
@@ -372,12 +399,14 @@ inline void barrier_world::publish() {
 inline bool barrier_world::stuck() const {
   if (choices() != 0) return false;
   return barrier_.now_in() != barrier_state::stage::idle ||
-         std::ranges::any_of(
-             gates_, [](const gate& each) { return each.closed || each.active || each.left != 0; });
+         std::ranges::any_of(origins_, [](const origin& each) {
+           return !each.gate.open() || each.active() || each.left != 0;
+         });
 }
 
 inline std::string barrier_world::fingerprint() const {
-  std::string bytes = accepted_ + (torn_ ? 'x' : '.') + (published_ > 0 ? 'p' : '.');
+  std::string bytes =
+      accepted_ + (torn_ ? 'x' : '.') + (published_ > 0 ? 'p' : '.') + (waited_ ? 'w' : '.');
   const auto put = [&bytes](std::uint64_t value) { bytes += static_cast<char>(value); };
   const auto put_epoch = [&](epoch_id epoch) {
     put(epoch.life);
@@ -385,20 +414,22 @@ inline std::string barrier_world::fingerprint() const {
   };
   put(255);
   for (const auto budget : {left_.requests, left_.losses, left_.duplicates, left_.self_opens,
-                            left_.timeouts, left_.crashes})
+                            left_.timeouts, left_.crashes, left_.cancels})
     put(budget);
   put(static_cast<std::uint64_t>(barrier_.now_in()));
   put_epoch(barrier_.epoch());
   for (const std::string& name : barrier_.unanswered())
     bytes += name;
   put(254);
-  for (const gate& each : gates_) {
-    for (const bool flag : {each.closed, each.quiesced_due, each.held_answer, each.resumed,
-                            each.cut_short, each.active})
+  for (const origin& each : origins_) {
+    // What a Resume would be told now is all that a gate remembers besides.
+    gate_state copy = each.gate;
+    const bool would_hold = copy.resume(copy.last_epoch());
+    for (const bool flag : {each.gate.open(), each.quiesced_due, would_hold, each.held})
       put(flag ? 1 : 0);
-    put(each.step);
-    put_epoch(each.newest);
-    if (each.active) put_epoch(each.granted);
+    put(each.requests);
+    put_epoch(each.gate.last_epoch());
+    put_epoch(each.active() ? each.granted : epoch_id());
     put(each.left);
     put(each.done);
   }
@@ -419,6 +450,44 @@ inline std::string barrier_world::fingerprint() const {
     put_epoch(each.epoch);
   }
   return bytes;
+}
+
+/// What an exploration found: numbers of states.
+struct explored {
+  std::size_t states = 0;
+  std::size_t torn = 0;
+  std::size_t stuck = 0;
+  std::size_t halved = 0;
+  std::size_t waited = 0;
+  /// Ends in which a cut was published.
+  std::size_t published = 0;
+};
+
+/// Visits every state that can be reached, each once.
+inline explored explore(const world_limits& limits, std::size_t states_max = 1'000'000) {
+  explored found;
+  std::unordered_set<std::string> seen;
+  std::vector<barrier_world> pending;
+  pending.emplace_back(limits);
+  seen.insert(pending.back().fingerprint());
+  while (!pending.empty() && seen.size() < states_max) {
+    const barrier_world world = std::move(pending.back());
+    pending.pop_back();
+    const std::size_t choices = world.choices();
+    found.torn += world.torn() ? 1 : 0;
+    found.stuck += world.stuck() ? 1 : 0;
+    found.halved += world.halved() ? 1 : 0;
+    found.waited += world.waited() ? 1 : 0;
+    found.published += choices == 0 && world.published() > 0 ? 1 : 0;
+    for (std::size_t choice = 0; choice < choices; ++choice) {
+      barrier_world next = world;
+      next.choose(choice);
+      if (seen.insert(next.fingerprint()).second) pending.push_back(std::move(next));
+    }
+  }
+  found.states = seen.size();
+  ensure(found.states < states_max, "an exploration is exhaustive");
+  return found;
 }
 
 } // namespace weir::testing

@@ -1,6 +1,6 @@
 /// Misuse that must not compile. WEIR_CASE picks one wrong use; without it only the right twins are
 /// left, and they compile: so a case cannot fail for another reason than its own.
-#include "actors/runtime/actor.hpp"
+#include "actors/graph.hpp"
 
 #include <utility>
 #include <vector>
@@ -158,6 +158,25 @@ private:
 };
 
 } // namespace
+
+/// Holds no state that outlives it: it may be restarted.
+class scorer_like : public actor {
+public:
+  using protocol = weir::protocol<call<Probe, ProbeAnswered>>;
+  explicit scorer_like(context ctx) : actor(std::move(ctx)) {}
+};
+
+/// Only actors without durable state are members of a supervised group.
+void restart_in_place(graph& system) {
+  const auto group = system.supervise("group");
+#if WEIR_CASE == 20
+  system.add<example>(group, "name", handle<replay_like>());
+#elif WEIR_CASE == 21
+  system.add<scorer_like>(group, "name", origin);
+#else
+  system.add<scorer_like>(group, "name");
+#endif
+}
 
 /// Uses the class, so that nothing of it is left out.
 std::unique_ptr<actor> make_example(context ctx, handle<replay_like> peer) {

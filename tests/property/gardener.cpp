@@ -13,12 +13,12 @@ using namespace std::chrono_literals;
 constexpr std::chrono::microseconds unit(100);
 
 /// Counts itself while its frame lives.
-class life {
+class presence {
 public:
-  explicit life(garden& of) : of_(of) { ++of_.begun; }
-  life(const life&) = delete;
-  life& operator=(const life&) = delete;
-  ~life() { ++of_.ended; }
+  explicit presence(garden& of) : of_(of) { ++of_.begun; }
+  presence(const presence&) = delete;
+  presence& operator=(const presence&) = delete;
+  ~presence() { ++of_.ended; }
 
 private:
   garden& of_;
@@ -66,7 +66,7 @@ task<gardener::grown> gardener::on_grow(message<RequestCheckpoint> request) {
 }
 
 task<result<message<BatchReserved>>> gardener::on_reserve(lease_ref, message<ReserveBatch> want) {
-  const life here(shared_);
+  const presence here(shared_);
   co_await clock().after(want->count() * unit);
   co_return pack(BatchReservedT());
 }
@@ -77,7 +77,7 @@ task<result<message<GenerationAccepted>>> gardener::on_generate(message<Generate
 }
 
 task<void> gardener::emit(message<GenerateGroup> request) {
-  const life here(shared_);
+  const presence here(shared_);
   auto tokens = connect<TokenBatch>(*this, request->stream());
   for (std::uint32_t i = 0; i < request->siblings(); ++i) {
     auto pushed = co_await tokens.push(pack(TokenBatchT()));
@@ -93,7 +93,7 @@ task<void> gardener::on_close(message<StopGroup>) {
 }
 
 task<void> gardener::grow(const plan* node) {
-  const life here(shared_);
+  const presence here(shared_);
   co_await perform(node);
 }
 

@@ -125,7 +125,8 @@ TEST_SUITE("runtime/actor") {
   TEST_CASE("work that throws fails its actor, and who asked is told") {
     const auto value = probe_worker(worker::mode::throwing);
     REQUIRE(!value);
-    CHECK(value.error().code == errc::cancelled);
+    CHECK(value.error().code == errc::unavailable);
+    CHECK(value.error().text.find("worker failed before it answered: ") == 0);
     CHECK(value.error().origin == "worker");
   }
 

@@ -113,7 +113,7 @@ task<void> wait_without_time(runner* self, journal* log) {
   auto item = co_await tokens.next(within(-1s));
   log->push_back(item ? "an item" : to_string(item.error()));
   auto begun = co_await with_deadline(wait_for_ever(self), within(0s));
-  log->push_back(begun ? "begun" : begun.error().text.substr(begun.error().text.find(")") + 1));
+  log->push_back(begun ? "begun" : begun.error().text);
   self->finish_run();
 }
 
@@ -184,10 +184,10 @@ TEST_SUITE("runtime/bad_use") {
     const std::string told = failure_of(&explode_below);
     CHECK(told.find("internal error: basic_string::at") == 0);
     CHECK(told.find("thrown in ") != std::string::npos);
-    const auto thrower = told.find("explode()");
-    const auto caller = told.find("called by ");
+    const auto thrower = told.find("test::explode (bad_use_test.cpp:");
+    const auto caller = told.find("called by test::explode_below (");
     CHECK(thrower < caller);
-    CHECK(told.find("explode_below") > caller);
+    CHECK(caller != std::string::npos);
     CHECK(told.find("bad_use_test.cpp:") != std::string::npos);
     CHECK(told.find("(asked of runner)") != std::string::npos);
   }
@@ -215,7 +215,7 @@ TEST_SUITE("runtime/bad_use") {
     const auto body = [&log](runner* self) { return wait_without_time(self, &log); };
     CHECK(failure_of(body) == "no failure");
     CHECK(log == journal{"timed out: no item of the stream from a producer to come within -1 s",
-                         " did not begin: its deadline had passed already"});
+                         "test::wait_for_ever did not begin: its deadline had passed already"});
   }
 
   TEST_CASE("what shielded work spawns in an actor that stops is cancelled with it") {

@@ -64,6 +64,12 @@ task<void> pass_temporaries(int* live, std::shared_ptr<int> shared, int* out) {
 
 } // namespace
 
+// A spawned function keeps what it is given in its own frame, unless it takes a reference: then a
+// frame around it does.
+static_assert(detail::owns_arguments<task<void> (*)(int, std::shared_ptr<int>)>);
+static_assert(detail::owns_arguments<task<void> (counted::*)(int)>);
+static_assert(!detail::owns_arguments<task<void> (*)(int, const int&)>);
+
 TEST_SUITE("runtime/task") {
   TEST_CASE("a task is lazy, and gives its value to the one who awaits it") {
     queue_under_test test;
@@ -146,7 +152,7 @@ TEST_SUITE("runtime/task") {
     signal until;
     test.root.spawn(&nested, &until, &log);
     test.settle();
-    const std::string text = test.queue.describe_tasks();
+    const std::string text = test.queue.dump_tasks();
     const auto parent = text.find("nested");
     const auto child = text.find("park");
     CHECK(text.starts_with("test\n"));
@@ -154,7 +160,7 @@ TEST_SUITE("runtime/task") {
     REQUIRE(child != std::string::npos);
     CHECK(parent < child);
     CHECK(text.find("coroutine_test.cpp:") != std::string::npos);
-    CHECK(text.find("waits for a signal at") > child);
+    CHECK(text.find("waits for a signal\n") > child);
     test.root.cancel();
   }
 }

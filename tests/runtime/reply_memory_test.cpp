@@ -1,5 +1,6 @@
 #include "actors/runtime/detail/reply_memory.hpp"
 #include "messages/limits.hpp"
+#include "messages/rule.hpp"
 
 #include <doctest/doctest.h>
 
@@ -37,6 +38,17 @@ TEST_SUITE("runtime/reply_memory") {
     CHECK(told[1].request_id == 11);
     CHECK(memory.admit(stamp(1, 5, 0), {{}, 13}, again) == verdict::answered);
     CHECK(again.reason->text == "full");
+  }
+
+  TEST_CASE("leased_requests_idempotent: without it a repeated request is applied again") {
+    const rule_suspension off(rule::leased_requests_idempotent);
+    reply_memory memory;
+    detail::answer again;
+    CHECK(memory.admit(stamp(1, 5, 0), {{}, 10}, again) == verdict::first);
+    CHECK(memory.admit(stamp(1, 5, 0), {{}, 11}, again) == verdict::first);
+    CHECK(memory.settle(stamp(1, 5, 0), refusal("full")).size() == 2);
+    CHECK(memory.admit(stamp(1, 5, 0), {{}, 12}, again) == verdict::first);
+    CHECK(memory.settle(stamp(1, 5, 0), refusal("full")).size() == 1);
   }
 
   TEST_CASE("a newer instance fences the older ones") {

@@ -15,21 +15,29 @@ public:
   static void receive(actor& receiver, const address& from, parcel& came) {
     receiver.receive(from, came);
   }
-  /// Has failed or was told to stop: what is left to do is done, nothing new begins. Called
-  /// between two resumptions.
-  static void settle_stop(actor& stopping);
   /// Destroys every coroutine, before the members of derived classes that they use.
   static void unwind(actor& ending) noexcept {
     ending.root_.cancel();
     ending.shield_.cancel();
   }
-  /// Nothing is left that must end by itself.
-  [[nodiscard]] static bool ended(const actor& asked) noexcept;
-  [[nodiscard]] static std::string describe_asks(const actor& asked, std::chrono::nanoseconds age) {
-    return asked.asks_.describe_older_than(age);
+  /// Has failed or was told to stop.
+  [[nodiscard]] static bool ends(const actor& asked) noexcept {
+    return asked.failed_ || asked.stopping_;
   }
-  [[nodiscard]] static std::string describe_tasks(const actor& asked) {
-    return asked.describe_tasks();
+  /// For one that ends: what is left to do is done, nothing new begins. Called between two
+  /// resumptions; true when nothing is left that must end by itself.
+  [[nodiscard]] static bool settle_stop(actor& stopping);
+  /// Ends this life on behalf of a supervisor.
+  static void leave(actor& leaving, error reason);
+  [[nodiscard]] static bool failed(const actor& asked) noexcept { return asked.failed_; }
+  [[nodiscard]] static const std::optional<error>& ends_for(const actor& asked) noexcept {
+    return asked.ends_for_;
+  }
+  /// What a request is answered whose handler was destroyed.
+  [[nodiscard]] static error unanswered(const actor& asked) { return asked.unanswered(); }
+  [[nodiscard]] static std::vector<long_wait> long_waits(const actor& asked,
+                                                         std::chrono::nanoseconds age) {
+    return asked.long_waits(age);
   }
   [[nodiscard]] static actor_counters counters(const actor& asked) { return asked.counters(); }
   [[nodiscard]] static scope& root(actor& asked) noexcept { return asked.root_; }

@@ -9,6 +9,7 @@
 #include <utility>
 
 namespace weir {
+class actor;
 class run_queue;
 } // namespace weir
 
@@ -49,6 +50,10 @@ void post(const address& to, const address& from, parcel&& sent);
 
 /// The run queue of the actor that owns the mailbox; for that actor alone.
 [[nodiscard]] run_queue& queue_of(const address& where) noexcept;
+
+/// The actor behind the mailbox; null before its start, between two lives and after its end. For
+/// its own turn alone.
+[[nodiscard]] actor* body_of(const address& where) noexcept;
 
 /// Mailboxes of this process, with everything that lives in them: 0 once every graph is gone.
 [[nodiscard]] std::size_t mailboxes_alive() noexcept;

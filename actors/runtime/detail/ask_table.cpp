@@ -1,5 +1,7 @@
 #include "actors/runtime/detail/ask_table.hpp"
 
+#include "actors/runtime/detail/task_dump.hpp"
+#include "actors/runtime/watchdog_state.hpp"
 #include "messages/rule.hpp"
 
 namespace weir::detail {
@@ -12,8 +14,13 @@ std::string ask_waiter::described() const {
   return name_of(to_) + " did not answer " + std::string(message_name(request_->type()));
 }
 
+std::string ask_waiter::describe_wait(std::chrono::nanoseconds now) const {
+  return name_of(to_) + " to answer " + std::string(message_name(request_->type())) + ", " +
+         age_text(now - (due() - limit_.duration)) + " so far";
+}
+
 void ask_waiter::begin(promise_base& asking, std::source_location where) {
-  asking.waiting("an answer", where);
+  asking.waiting("an answer", where, this);
   asking_ = &asking;
   ask_table* table = asking.queue().host().host_asks();
   ensure(table != nullptr, "asks are made by coroutines of actors");
@@ -70,6 +77,7 @@ std::uint32_t ask_table::open(ask_waiter& waiter) {
   opened.to = waiter.to_;
   opened.type = waiter.request_->type();
   opened.since = queue_.now();
+  opened.generation = static_cast<std::uint32_t>(queue_.next_number());
   opened.used = true;
   ++pending_;
   return index;
@@ -103,7 +111,6 @@ void ask_table::close(std::uint32_t index) noexcept {
   closed.waiter = nullptr;
   closed.to = address();
   closed.used = false;
-  ++closed.generation;
   --pending_;
   free_.push_back(index);
   // Last: settling a transaction may wake those who wait at the gate.
@@ -128,17 +135,15 @@ void ask_table::answered(std::uint64_t request_id, answer given) {
   close(index);
 }
 
-std::string ask_table::describe_older_than(std::chrono::nanoseconds age) const {
-  std::string text;
+void ask_table::add_waits(std::chrono::nanoseconds age, std::vector<long_wait>& waits) const {
   const std::chrono::nanoseconds now = queue_.now();
   for (const slot& each : slots_) {
     if (!each.used || now - each.since < age) continue;
-    const auto millis = (now - each.since).count() / 1'000'000;
-    text += "  " + *asker_ + " waits for " + name_of(each.to) + ": " +
-            std::string(message_name(each.type)) + " since " + std::to_string(millis) + " ms" +
-            (each.waiter == nullptr ? " (only its lease does)" : "") + "\n";
+    const std::string of = name_of(each.to);
+    std::string text = "waits for " + of + " to answer " + std::string(message_name(each.type));
+    if (each.waiter == nullptr) text += " (only its lease does)";
+    waits.push_back({of, std::move(text), now - each.since});
   }
-  return text;
 }
 
 } // namespace weir::detail

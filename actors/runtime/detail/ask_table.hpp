@@ -13,6 +13,10 @@
 #include <deque>
 #include <vector>
 
+namespace weir {
+struct long_wait;
+} // namespace weir
+
 namespace weir::detail {
 
 class ask_table;
@@ -21,7 +25,7 @@ class ask_table;
 inline constexpr deadline_after unlimited{std::chrono::nanoseconds::max()};
 
 /// The part of an ask's awaiter that does not depend on the reply: request, deadline, outcome.
-class ask_waiter : private timer_node {
+class ask_waiter : private timer_node, private described_wait {
 public:
   ask_waiter(address to, payload_ptr request, deadline_after limit, lease_hold hold) noexcept
       : to_(std::move(to)), request_(std::move(request)), limit_(limit), hold_(std::move(hold)) {}
@@ -49,6 +53,7 @@ private:
   void settle(answer given) noexcept;
   void expired() noexcept override;
   [[nodiscard]] std::string described() const;
+  [[nodiscard]] std::string describe_wait(std::chrono::nanoseconds now) const override;
 
   address to_;
   payload_ptr request_;
@@ -80,8 +85,8 @@ public:
 
   [[nodiscard]] std::size_t pending() const noexcept { return pending_; }
   [[nodiscard]] std::uint64_t late_answers() const noexcept { return late_answers_; }
-  /// "asks replay: CommitGroup since 2.5 s" for each ask that is older, one a line.
-  [[nodiscard]] std::string describe_older_than(std::chrono::nanoseconds age) const;
+  /// Adds the asks that are older.
+  void add_waits(std::chrono::nanoseconds age, std::vector<long_wait>& waits) const;
 
 private:
   friend class ask_waiter;
@@ -92,7 +97,7 @@ private:
     address to;
     message_type type;
     std::chrono::nanoseconds since{0};
-    std::uint32_t generation = 1;
+    std::uint32_t generation = 0; ///< Another one for each use.
     bool used = false;
   };
 

@@ -47,7 +47,7 @@ public:
       : scope_(where), callable_(std::move(callable)), args_(std::move(args)...) {}
 
   [[nodiscard]] std::future<outcome_type> outcome() { return guard_.outcome(); }
-  void run() noexcept override {
+  void run(actor*) noexcept override {
     const auto start = [this](auto&... arg) {
       scope_.adopt(finish(std::move(guard_), std::move(callable_), std::move(arg)...));
     };

@@ -10,8 +10,8 @@
 /// string; `caf::local_actor` becomes `caf::abstract_scheduled_actor` or a custom one.
 #include "actors/runtime/detail/caf_bridge.hpp"
 
-#include "actors/runtime/detail/actor_access.hpp"
 #include "actors/runtime/detail/graph_core.hpp"
+#include "actors/runtime/detail/lives.hpp"
 #include "actors/runtime/detail/simulated_scheduler.hpp"
 #include "messages/block_pool.hpp"
 
@@ -87,21 +87,9 @@ struct undelivered {
   void operator()(caf::mailbox_element* element) const {
     const caf::mailbox_element_ptr owned(element);
     const parcel* unread = parcel_of(*element);
-    if (unread == nullptr || element->sender == nullptr) return;
-    if (unread->kind == parcel_kind::stream_open || unread->kind == parcel_kind::stream_items) {
-      parcel gone;
-      gone.kind = parcel_kind::stream_cancel;
-      gone.source = unread->source;
-      post(address_of(element->sender), address(), std::move(gone));
-    }
-    const envelope& header = unread->value.header;
-    if (unread->kind != parcel_kind::frame || header.is_reply || header.request_id == 0) return;
-    parcel refusal;
-    refusal.kind = parcel_kind::refusal;
-    refusal.value.header.request_id = header.request_id;
-    refusal.value.header.is_reply = true;
-    refusal.reason = std::make_shared<const error>(error{errc::unavailable, "the actor has ended"});
-    post(address_of(element->sender), address(), std::move(refusal));
+    if (unread == nullptr) return;
+    refuse_unread(address_of(element->sender), *unread,
+                  error{errc::unavailable, "the actor has ended"});
   }
 };
 
@@ -129,19 +117,24 @@ public:
   [[nodiscard]] const shared_name& shared() const noexcept { return name_; }
   [[nodiscard]] run_queue& queue() noexcept { return queue_; }
 
-  void begin(std::unique_ptr<actor> owner) {
-    owner_ = std::move(owner);
+  [[nodiscard]] actor* body() const noexcept { return lives_.body(); }
+
+  void begin(std::unique_ptr<actor> first, body_factory next) {
+    lives_.begin(std::move(first), std::move(next));
     schedule(nullptr);
   }
 
-  void discard(std::unique_ptr<actor> owner) {
+  /// Ends without a turn; null: nobody could be made for this mailbox.
+  void discard(std::unique_ptr<actor> body) {
+    if (inbox_.closed()) return;
     const run_queue::turn turn(queue_);
-    owner_ = std::move(owner);
+    if (body == nullptr) return close();
+    lives_.begin(std::move(body), nullptr);
     end();
   }
 
   void kill() {
-    if (owner_ == nullptr) return;
+    if (!lives_.begun()) return;
     const run_queue::turn turn(queue_);
     end();
   }
@@ -183,13 +176,16 @@ private:
   void arm_wake();
   [[nodiscard]] static std::uint32_t number_of(const detail::address& where) noexcept;
   void end();
+  /// Nothing is taken any more, and what was not read is refused; while CAF's system lives: it must
+  /// not find an open mailbox when the last reference goes.
+  void close();
   void drop_unread();
 
   shared_name name_;
   simulated_scheduler* const schedule_; ///< Null where CAF's threads run the turns.
   const std::uint32_t number_;          ///< In the trace of a simulation.
   run_queue queue_;
-  std::unique_ptr<actor> owner_;
+  lives lives_{queue_};
   caf::intrusive::lifo_inbox<inbox_policy> inbox_;
   caf::mailbox_element* read_next_ = nullptr; ///< Taken from the inbox, in order.
   std::optional<std::chrono::nanoseconds> wake_at_;
@@ -221,17 +217,16 @@ void cell::read(caf::mailbox_element& element) {
   const detail::address from(element.sender.release());
   if (schedule_ != nullptr) [[unlikely]]
     schedule_->trace(number_of(from), number_, *came);
-  actor_access::receive(*owner_, from, *came);
+  lives_.receive(from, *came);
 }
 
 caf::resumable::resume_result cell::resume(caf::execution_unit* unit, size_t limit) {
   context(unit);
   const run_queue::turn turn(queue_);
-  if (!std::exchange(started_, true)) actor_access::start(*owner_);
+  if (!std::exchange(started_, true)) lives_.start();
   for (std::size_t handled = 0; handled < limit; ++handled) {
     queue_.drain(resumptions_per_message);
-    actor_access::settle_stop(*owner_);
-    if (actor_access::ended(*owner_)) {
+    if (lives_.over()) {
       end();
       return done;
     }
@@ -246,15 +241,14 @@ caf::resumable::resume_result cell::resume(caf::execution_unit* unit, size_t lim
 }
 
 bool cell::take_turn() {
-  if (owner_ == nullptr) return false; // killed while it waited for its turn
+  if (!lives_.begun()) return false; // killed while it waited for its turn
   const run_queue::turn turn(queue_);
   if (!std::exchange(started_, true))
-    actor_access::start(*owner_);
+    lives_.start();
   else if (auto element = next())
     read(*element);
   queue_.drain(resumptions_per_message);
-  actor_access::settle_stop(*owner_);
-  if (actor_access::ended(*owner_)) {
+  if (lives_.over()) {
     end();
     return false;
   }
@@ -289,14 +283,17 @@ void cell::arm_wake() {
 
 void cell::end() {
   // Kept until the last line: the graph may go once it was told.
-  const auto graph = actor_access::context_of(*owner_).graph();
-  actor_access::unwind(*owner_);
-  owner_.reset();
+  const auto graph = lives_.graph();
+  lives_.end();
+  close();
+  graph->ended(*name_);
+}
+
+void cell::close() {
   drop_unread();
   undelivered refuse;
   inbox_.close(refuse);
   cleanup(caf::exit_reason::normal, context());
-  graph->ended(*name_);
 }
 
 void cell::drop_unread() {
@@ -347,6 +344,10 @@ run_queue& queue_of(const address& where) noexcept {
   return cell_of(where)->queue();
 }
 
+actor* body_of(const address& where) noexcept {
+  return cell_of(where)->body();
+}
+
 struct mailbox_system::parts {
   parts(scheduler_options options, simulated_scheduler* simulated)
       : schedule(simulated), system(configure(config, options, simulated != nullptr)) {}
@@ -386,8 +387,8 @@ address mailbox_system::open_mailbox(shared_name name) {
   return address(made.release());
 }
 
-void mailbox_system::launch(const address& where, std::unique_ptr<actor> owner) {
-  cell_of(where)->begin(std::move(owner));
+void mailbox_system::launch(const address& where, std::unique_ptr<actor> first, body_factory next) {
+  cell_of(where)->begin(std::move(first), std::move(next));
 }
 
 void mailbox_system::kill(const address& where) {

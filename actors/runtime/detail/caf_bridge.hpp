@@ -1,15 +1,10 @@
 /// The threads and mailboxes below a graph, without a header of CAF.
 #pragma once
 
-#include "actors/runtime/detail/address.hpp"
+#include "actors/runtime/detail/lives.hpp"
 
-#include <chrono>
 #include <cstddef>
 #include <memory>
-
-namespace weir {
-class actor;
-} // namespace weir
 
 namespace weir::detail {
 
@@ -32,9 +27,10 @@ public:
 
   /// A mailbox that collects; nothing is read before `launch`.
   [[nodiscard]] address open_mailbox(shared_name name);
-  /// Gives the mailbox its actor and begins its turns.
-  void launch(const address& where, std::unique_ptr<actor> owner);
-  /// Ends a mailbox that was never launched, with its actor, on this thread.
+  /// Gives the mailbox its actor and begins its turns. `next` makes the bodies of further lives;
+  /// empty for an actor that is not supervised.
+  void launch(const address& where, std::unique_ptr<actor> first, body_factory next);
+  /// Ends a mailbox that was never launched, on this thread, with its actor if it got one.
   void discard(const address& where, std::unique_ptr<actor> owner);
   /// Ends a mailbox at once, with an actor that may be in the middle of anything.
   /// @pre simulated; no turn is under way

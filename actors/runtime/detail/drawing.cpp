@@ -55,6 +55,10 @@ std::string to_dot(std::vector<drawn_actor> actors) {
     for (const std::string& held : once(one.barrier))
       text += "  " + quoted(one.name) + " -> " + quoted(held) +
               " [style=dashed, constraint=false, color=gray40];\n";
+  for (const drawn_actor& one : actors)
+    if (!one.supervisor.empty())
+      text += "  " + quoted(one.supervisor) + " -> " + quoted(one.name) +
+              " [style=dotted, color=gray40];\n";
   return text + "}\n";
 }
 

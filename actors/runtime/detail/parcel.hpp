@@ -7,13 +7,18 @@
 #include <memory>
 #include <vector>
 
+namespace weir {
+class actor;
+} // namespace weir
+
 namespace weir::detail {
 
-/// Something to be done on an actor's turn; posted by a foreign thread.
+/// Something to be done on an actor's turn; posted by a foreign thread, or by another actor.
 class posted_call {
 public:
   virtual ~posted_call() = default;
-  virtual void run() noexcept = 0;
+  /// `body` is the actor, or null between two lives of one that is restarted.
+  virtual void run(actor* body) noexcept = 0;
 };
 
 enum class parcel_kind : std::uint8_t {
@@ -22,6 +27,8 @@ enum class parcel_kind : std::uint8_t {
   call,          ///< `posted_call::run`.
   wake,          ///< A deadline may be due.
   stop,          ///< End in an orderly way; with a reason: as a failure of the actor.
+  leave,         ///< Supervisor: end this life, for a reason; a new one may follow.
+  begin,         ///< Supervisor: begin a new life.
   stream_open,   ///< Producer -> consumer: here I am, give me credit.
   stream_credit, ///< Consumer -> producer.
   stream_items,  ///< Producer -> consumer: what was pushed in one turn.
@@ -33,7 +40,7 @@ enum class parcel_kind : std::uint8_t {
 struct parcel {
   parcel_kind kind = parcel_kind::frame;
   weir::frame value = {};
-  std::shared_ptr<const error> reason = {}; ///< Of a refusal, a stop, or the end of a stream.
+  std::shared_ptr<const error> reason = {}; ///< Of a refusal, a stop, a leave, a stream's end.
   std::shared_ptr<posted_call> posted = {}; ///< Of a call.
   std::uint64_t stream = 0;                 ///< The consumer's number for a stream.
   std::uint64_t source = 0;                 ///< The producer's number for it.

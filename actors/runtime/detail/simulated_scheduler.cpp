@@ -171,6 +171,10 @@ std::string_view name_of_kind(parcel_kind kind) {
     return "time";
   case parcel_kind::stop:
     return "stop";
+  case parcel_kind::leave:
+    return "leave";
+  case parcel_kind::begin:
+    return "begin";
   case parcel_kind::stream_open:
     return "stream opened";
   case parcel_kind::stream_credit:

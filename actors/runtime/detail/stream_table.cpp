@@ -1,5 +1,8 @@
 #include "actors/runtime/detail/stream_table.hpp"
 
+#include "actors/runtime/detail/task_dump.hpp"
+#include "actors/runtime/watchdog_state.hpp"
+
 #include <algorithm>
 
 namespace weir::detail {
@@ -36,7 +39,7 @@ void stream_table::receive(const address& from, parcel& came) {
 // The consumer's end.
 
 stream_inbox::stream_inbox(stream_table& table, std::uint64_t credit)
-    : table_(table), id_(table.next_id_++), credit_(credit) {
+    : table_(table), id_(table.queue_.next_number()), credit_(credit) {
   ensure(credit > 0, "a stream has credit for at least one item");
   table_.inboxes_.emplace(id_, this);
 }
@@ -104,6 +107,10 @@ result<payload_ptr> stream_inbox::take() {
   return item;
 }
 
+std::string stream_inbox::producer_name() const {
+  return producer_ ? name_of(producer_) : std::string("a producer to come");
+}
+
 item_waiter::~item_waiter() {
   if (reader_ != nullptr && inbox_.waiter_ == this) inbox_.waiter_ = nullptr;
 }
@@ -113,9 +120,14 @@ bool item_waiter::await_ready() noexcept {
   return late_ || inbox_.ready();
 }
 
+std::string item_waiter::describe_wait(std::chrono::nanoseconds now) const {
+  return "the next item of a stream from " + inbox_.producer_name() + ", " +
+         age_text(now - since()) + " so far";
+}
+
 void item_waiter::begin(promise_base& reader, std::source_location where) {
   ensure(inbox_.waiter_ == nullptr, "one coroutine reads a stream");
-  reader.waiting("the next item of a stream", where);
+  reader.waiting("the next item of a stream", where, this);
   reader_ = &reader;
   inbox_.waiter_ = this;
   reader.queue().timers().arm(*this, reader.queue().now() + limit_.duration);
@@ -134,11 +146,24 @@ void item_waiter::expired() noexcept {
 
 result<payload_ptr> item_waiter::take_item() {
   if (late_ && !inbox_.ready())
-    return failure(errc::timed_out, "no item of the stream from " +
-                                        (inbox_.producer_ ? name_of(inbox_.producer_)
-                                                          : std::string("a producer to come")) +
+    return failure(errc::timed_out, "no item of the stream from " + inbox_.producer_name() +
                                         " within " + to_string(limit_));
   return inbox_.take();
+}
+
+std::optional<std::chrono::nanoseconds> stream_inbox::read_since() const noexcept {
+  if (waiter_ == nullptr) return std::nullopt;
+  return waiter_->since();
+}
+
+void stream_table::add_waits(std::chrono::nanoseconds age, std::vector<long_wait>& waits) const {
+  const std::chrono::nanoseconds now = queue_.now();
+  for (const auto& [id, inbox] : inboxes_) {
+    const auto since = inbox->read_since();
+    if (!since || now - *since < age) continue;
+    const std::string of = inbox->producer_name();
+    waits.push_back({of, "waits for " + of + " to send the next item of a stream", now - *since});
+  }
 }
 
 // The producer's end.
@@ -152,13 +177,18 @@ bool credit_awaiter::await_ready() {
   return outcome_.has_value() || outcome_.error().code != errc::exhausted;
 }
 
+std::string credit_awaiter::describe_wait(std::chrono::nanoseconds) const {
+  return "credit of a stream to " + name_of(to_->consumer_);
+}
+
 void credit_awaiter::wait(promise_base& writer, std::source_location where) noexcept {
-  suspend(writer, "credit of a stream", where);
+  suspend(writer, "credit of a stream", where, this);
   to_->writers_.push_back(*this);
 }
 
 stream_source::stream_source(stream_table& table, address consumer, std::uint64_t stream)
-    : table_(table), consumer_(std::move(consumer)), stream_(stream), id_(table.next_id_++) {
+    : table_(table), consumer_(std::move(consumer)), stream_(stream),
+      id_(table.queue_.next_number()) {
   table_.sources_.emplace(id_, this);
   if (consumer_)
     post(consumer_, table_.self(), addressed(parcel_kind::stream_open));

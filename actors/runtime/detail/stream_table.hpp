@@ -17,13 +17,17 @@
 #include <optional>
 #include <unordered_map>
 
+namespace weir {
+struct long_wait;
+} // namespace weir
+
 namespace weir::detail {
 
 class stream_table;
 class stream_inbox;
 class stream_source;
 
-class item_waiter : private timer_node {
+class item_waiter : private timer_node, private described_wait {
 public:
   item_waiter(stream_inbox& inbox, deadline_after limit) noexcept : inbox_(inbox), limit_(limit) {}
   item_waiter(const item_waiter&) = delete;
@@ -43,9 +47,12 @@ protected:
 
 private:
   friend class stream_inbox;
+
   void begin(promise_base& reader, std::source_location where);
   void ready() noexcept;
   void expired() noexcept override;
+  [[nodiscard]] std::string describe_wait(std::chrono::nanoseconds now) const override;
+  [[nodiscard]] std::chrono::nanoseconds since() const noexcept { return due() - limit_.duration; }
 
   stream_inbox& inbox_;
   deadline_after limit_;
@@ -64,12 +71,14 @@ public:
 
   [[nodiscard]] std::uint64_t id() const noexcept { return id_; }
   [[nodiscard]] std::string actor_name() const;
+  [[nodiscard]] std::string producer_name() const;
 
 private:
   friend class item_waiter;
   friend class stream_table;
 
   void receive(const address& from, parcel& came);
+  [[nodiscard]] std::optional<std::chrono::nanoseconds> read_since() const noexcept;
   void give_credit(std::uint64_t items);
   /// A stream has one producer: another one is told that nobody listens to it.
   void refuse(const address& second, std::uint64_t source);
@@ -90,7 +99,7 @@ private:
 };
 
 /// A push that waits for credit.
-class [[nodiscard]] credit_awaiter final : public wait_node {
+class [[nodiscard]] credit_awaiter final : public wait_node, private described_wait {
 public:
   credit_awaiter(stream_source* to, payload_ptr item) noexcept : to_(to), item_(std::move(item)) {}
   credit_awaiter(const credit_awaiter&) = delete;
@@ -107,6 +116,7 @@ public:
 private:
   friend class stream_source;
   void wait(promise_base& writer, std::source_location where) noexcept;
+  [[nodiscard]] std::string describe_wait(std::chrono::nanoseconds now) const override;
 
   stream_source* to_;
   payload_ptr item_;
@@ -152,12 +162,14 @@ private:
 /// All stream ends of one actor.
 class stream_table {
 public:
-  explicit stream_table(address self) noexcept : self_(std::move(self)) {}
+  stream_table(run_queue& queue, address self) noexcept : queue_(queue), self_(std::move(self)) {}
   stream_table(const stream_table&) = delete;
   stream_table& operator=(const stream_table&) = delete;
   ~stream_table();
 
   void receive(const address& from, parcel& came);
+  /// Adds the readers that have waited longer for an item.
+  void add_waits(std::chrono::nanoseconds age, std::vector<long_wait>& waits) const;
   [[nodiscard]] std::size_t size() const noexcept { return inboxes_.size() + sources_.size(); }
   [[nodiscard]] const address& self() const noexcept { return self_; }
 
@@ -165,8 +177,8 @@ private:
   friend class stream_inbox;
   friend class stream_source;
 
+  run_queue& queue_;
   address self_;
-  std::uint64_t next_id_ = 1;
   std::unordered_map<std::uint64_t, stream_inbox*> inboxes_;
   std::unordered_map<std::uint64_t, stream_source*> sources_;
 };

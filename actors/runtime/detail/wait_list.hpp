@@ -13,10 +13,11 @@ class wait_node : public link<wait_tag> {
 public:
   wait_node() = default;
 
-  /// Remembers who waits, and for what (a literal).
-  void suspend(promise_base& waiting, const char* what, std::source_location where) noexcept {
+  /// Remembers who waits, and for what: a literal, or what `described` says.
+  void suspend(promise_base& waiting, const char* what, std::source_location where,
+               const described_wait* described = nullptr) noexcept {
     waiting_ = &waiting;
-    waiting.waiting(what, where);
+    waiting.waiting(what, where, described);
   }
   [[nodiscard]] bool suspended() const noexcept { return waiting_ != nullptr; }
   [[nodiscard]] promise_base& waiting() const noexcept { return *waiting_; }

@@ -1,0 +1,114 @@
+/// The checkpoint actor over a small graph: what it refuses to start with, and what a lease that is
+/// held too long does to a checkpoint.
+#include "actors/checkpoint/participant.hpp"
+#include "actors/protocols.hpp"
+#include "actors/runtime/simulation.hpp"
+#include "examples/compose/run_parts.hpp"
+#include "tests/support/temp_dir.hpp"
+
+#include <doctest/doctest.h>
+
+#include <array>
+
+namespace weir::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+using holder_protocol =
+    joined<owner_protocol, origin_protocol, protocol<note<StopGroup>, note<VersionLive>>>;
+
+/// Takes a lease when it is told to stop a group, and gives it back when a version is live.
+class holder : public participant {
+public:
+  using protocol = holder_protocol;
+  static constexpr bool is_origin = true;
+  static constexpr bool is_owner = true;
+
+  holder(context ctx, event_sink& log) : participant(std::move(ctx), barrier_role::both, log) {
+    serve(&holder::on_take);
+    serve(&holder::on_give_back);
+  }
+
+private:
+  task<void> on_take(message<StopGroup>) {
+    auto lease = co_await mutations().enter();
+    mutated();
+    co_await given_back_.raised();
+  }
+  task<void> on_give_back(message<VersionLive>) {
+    given_back_.raise();
+    co_return;
+  }
+  captured_section capture() override {
+    captured_section section;
+    section.sequence = events().newest();
+    section.trainer_step = 0;
+    section.write = [](const section_target& target) {
+      const std::array<std::byte, 1> payload{};
+      return write_one_section(target, "holder.bin", payload);
+    };
+    return section;
+  }
+
+  signal given_back_;
+};
+
+/// A run directory, and a simulated graph with a holder and a checkpoint actor.
+struct held_run {
+  explicit held_run(checkpoint_peers peers)
+      : storage(dataplane::make_posix_disk()), parts(*storage, directory.path().string()),
+        around({.storage = storage.get(), .log = quiet}),
+        system(around.env(), {.life = parts.life}),
+        holding(system.add<holder>("holder", *parts.log)),
+        keeper(system.add<checkpoint>("checkpoint", checkpoint_options(), std::move(peers),
+                                      parts.services)) {}
+  static void quiet(log_level, std::string_view, std::string_view) {}
+
+  [[nodiscard]] auto request() {
+    return system.ask_blocking(keeper, pack(RequestCheckpointT()), within(60s));
+  }
+
+  temp_dir directory;
+  std::unique_ptr<dataplane::disk> storage;
+  run_parts parts;
+  simulation around;
+  graph system;
+  handle<holder_protocol> holding;
+  handle<checkpoint_protocol> keeper;
+};
+
+} // namespace
+
+TEST_SUITE("actors/checkpoint_graph") {
+  TEST_CASE("a lease that is held fails the checkpoint by name and age, and the gate opens again") {
+    held_run run({{"holder"}, {"holder"}, {}});
+    REQUIRE(run.system.start());
+    run.holding.tell(pack(StopGroupT()));
+    const auto refused = run.request();
+    REQUIRE(!refused);
+    CAPTURE(to_string(refused.error()));
+    CHECK(refused.error().text.find("holder") != std::string::npos);
+    CHECK(refused.error().text.find("transaction 1 of holder, 4500 ms old: held, no request") !=
+          std::string::npos);
+    run.holding.tell(pack(VersionLiveT()));
+    const auto published = run.request();
+    REQUIRE(published);
+    CHECK((*published)->bundle()->str() == "step_0");
+    CHECK(run.system.counters().unsettled_leases == 0);
+    CHECK(run.system.stop());
+  }
+
+  TEST_CASE("a graph whose barrier does not know every gate and owner does not start") {
+    held_run run({{"holdr"}, {}, {}});
+    const auto started = run.system.start();
+    REQUIRE(!started);
+    CHECK(started.error().code == errc::invalid_argument);
+    CHECK(started.error().text ==
+          "actor checkpoint: no cut of its barrier would be whole; origin holder of the graph is "
+          "not in its list; holdr is in its list, and no origin of the graph is called so; owner "
+          "holder of the graph is not in its list");
+  }
+}
+
+} // namespace weir::test

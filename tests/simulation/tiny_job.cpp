@@ -1,0 +1,170 @@
+#include "tests/simulation/tiny_job.hpp"
+
+#include "tests/simulation/pool_stream.hpp"
+#include "tests/simulation/scripted_generator.hpp"
+#include "tests/simulation/tiny_learner.hpp"
+
+#include <utility>
+
+namespace weir::sim {
+
+namespace {
+
+using std::chrono::nanoseconds;
+using std::chrono::seconds;
+
+std::shared_ptr<const dataset> make_dataset(const run_plan& plan) {
+  std::string lines;
+  for (std::uint64_t i = 0; i < plan.dataset; ++i)
+    lines += "{\"question\": \"q" + std::to_string(i) + "\", \"answer\": \"" + std::to_string(i) +
+             "\"}\n";
+  auto records = dataset::parse("problems.jsonl", std::move(lines), {});
+  ensure(records.has_value(), "the dataset of a simulation is well formed");
+  return std::make_shared<const dataset>(std::move(*records));
+}
+
+std::shared_ptr<const sampler_policy> make_policy_of(const sampler_choice& sampler) {
+  sampler_options options;
+  options.name = sampler.name;
+  options.max_lookahead_versions = static_cast<std::int64_t>(sampler.window);
+  options.max_staleness_versions = static_cast<std::int64_t>(sampler.window);
+  auto policy = make_sampler_policy(options);
+  ensure(policy.has_value(), "a plan names a built-in sampler");
+  return *policy;
+}
+
+rollout_options rollout_options_of(const run_plan& plan, const sampler_policy& policy) {
+  rollout_options options;
+  options.limits.groups_per_step = plan.groups_per_step;
+  options.limits.inflight_max = plan.inflight_max;
+  options.limits.stamps = policy.stamps();
+  options.siblings = plan.siblings;
+  options.max_new_tokens = static_cast<std::uint32_t>(plan.tokens_max);
+  // Crashes and failures are many here and no prompt's fault: none is given up.
+  options.failures.max_infra_attempts_per_prompt = 10'000;
+  options.failures.max_dispatches_per_attempt = 0;
+  options.failures.backoff_base_ns = 1'000'000;
+  options.failures.backoff_max_ns = 20'000'000;
+  return options;
+}
+
+text_codec make_codec() {
+  text_codec codec;
+  codec.encode = [](std::string_view text) {
+    return std::vector<std::int32_t>(text.begin(), text.end());
+  };
+  codec.decode = [](std::span<const std::int32_t> tokens) {
+    std::string text;
+    for (const std::int32_t token : tokens)
+      text += std::to_string(token) + " ";
+    return text;
+  };
+  return codec;
+}
+
+trainer_options trainer_options_of(const run_plan& plan) {
+  trainer_options options;
+  options.max_num_steps = plan.steps_max;
+  options.save_period = plan.save_period;
+  options.warmup.max_steps = plan.warm_up ? 3 : 0;
+  options.warmup.check_every = 2;
+  if (plan.warm_up) options.warmup.stop_at_reward = 10.0;
+  return options;
+}
+
+checkpoint_options checkpoint_options_of(const run_plan& plan) {
+  checkpoint_options options;
+  const std::int64_t patience = plan.barrier_timeout.count();
+  options.barrier.quiesce_timeout_ns = patience;
+  options.barrier.capture_timeout_ns = patience;
+  options.barrier.resume_timeout_ns = patience;
+  options.barrier.hold_limit_ns = patience * 2 + patience / 5;
+  options.schedule.save_period = 0;
+  return options;
+}
+
+bundle_store_options bundle_options_of(const run_plan& plan) {
+  bundle_store_options options;
+  options.checkpoint_directory = checkpoint_directory_path;
+  options.metric_name = "train:reward";
+  options.retention.keep_top_k = plan.keep_top_k;
+  return options;
+}
+
+dataplane::store_options row_options_of(const run_plan& plan) {
+  dataplane::store_options options;
+  options.segment_bytes = 4096;
+  options.capacity_bytes = 1U << 20U;
+  options.high_water_bytes = plan.store_bytes;
+  return options;
+}
+
+/// A number that depends on every token, so that mixed-up rewards show in the policy.
+result<scoring_reply> score(const scoring_request& request) {
+  std::uint64_t hash = request.group;
+  for (const char letter : request.completion)
+    hash = detail::mixed(hash ^ static_cast<unsigned char>(letter));
+  return scoring_reply{static_cast<float>(hash % 8) / 8.0F, true, {}};
+}
+
+main_job_parts parts_of(const run_plan& plan, world& env, const std::shared_ptr<observed>& seen) {
+  scripted_generator_options script;
+  script.run_seed = plan.seed;
+  script.tokens_max = plan.tokens_max;
+  script.token_lag = plan.token_lag;
+  script.weights_lag = plan.weights_lag;
+  script.failures_one_in = plan.failures_one_in;
+  script.silences_one_in = plan.silences_one_in;
+  main_job_parts parts;
+  parts.generator =
+      [script](graph& actors, const std::string& name,
+               std::shared_ptr<run_counters> counters) -> result<handle<generator_protocol>> {
+    return actors.add<scripted_generator>(name, script, std::move(counters));
+  };
+  parts.environment = []() -> result<scorer> { return scorer{&score, false}; };
+  parts.observer = [pause = plan.save_pause, seen](graph& actors, std::shared_ptr<run_counters>) {
+    return actors.add<watcher>("watcher", pause, seen);
+  };
+  parts.trainer_device = [&env]() -> result<std::shared_ptr<kernels::device_stream>> {
+    return std::make_shared<pool_stream>(env.pool());
+  };
+  return parts;
+}
+
+} // namespace
+
+main_job tiny_job(const run_plan& plan, const sampler_choice& sampler, world& env,
+                  const std::shared_ptr<observed>& seen) {
+  main_job job;
+  job.records = make_dataset(plan);
+  job.policy = make_policy_of(sampler);
+  job.learning = std::make_shared<tiny_learner>(
+      tiny_learner_options{plan.seed, plan.dataset, plan.siblings, 1});
+  job.first_policy = make_policy(tiny_policy());
+  job.read_policy = &read_tiny_policy;
+  job.loader.shuffle_seed = plan.seed;
+  job.loader.max_num_epochs = plan.epochs;
+  job.rollout = rollout_options_of(plan, *job.policy);
+  job.codec = make_codec();
+  job.replay.groups_buffered_max = plan.buffered_max;
+  job.replay.ready_prefix_only = sampler.window == 0;
+  job.rows = row_options_of(plan);
+  job.trainer = trainer_options_of(plan);
+  job.checkpoint = checkpoint_options_of(plan);
+  job.bundles = bundle_options_of(plan);
+  job.generators = plan.generators;
+  job.environments = plan.environments;
+  job.parts = parts_of(plan, env, seen);
+  return job;
+}
+
+restore_request request_of(const run_plan& plan, const main_job& job) {
+  restore_request request;
+  request.run_directory = run_directory_path;
+  request.checkpoint_directory = checkpoint_directory_path;
+  request.policy = job.policy;
+  request.groups_per_step = plan.groups_per_step;
+  return request;
+}
+
+} // namespace weir::sim

@@ -1,0 +1,64 @@
+/// A learner whose policy is a few words, of which every group that it was trained on is a part: a
+/// group that is lost, doubled, or trained with other tokens ends in another policy.
+#pragma once
+
+#include "actors/checkpoint/restore.hpp"
+#include "actors/conservation.hpp"
+#include "actors/trainer/learner.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace weir::sim {
+
+/// The weights after some step.
+struct tiny_policy {
+  std::uint64_t step = 0;
+  /// Every group that a step trained on; a multiset.
+  group_tally trained;
+  /// Steps and their groups, in order of training.
+  std::uint64_t order = 0;
+  /// The same with every token and every reward.
+  std::uint64_t bits = 0;
+
+  friend bool operator==(const tiny_policy&, const tiny_policy&) = default;
+};
+
+[[nodiscard]] const tiny_policy& tiny(const policy_ptr& policy);
+[[nodiscard]] policy_ptr make_policy(tiny_policy policy);
+
+/// The file of the policy in a bundle, and reading it back. Errors: corrupt.
+inline constexpr const char* tiny_policy_path = "policy/weights/tiny.bin";
+[[nodiscard]] std::vector<std::byte> encode(const tiny_policy& policy);
+[[nodiscard]] result<tiny_policy> decode_policy(std::span<const std::byte> bytes);
+[[nodiscard]] result<policy_ptr> read_tiny_policy(const restored_states& states);
+
+struct tiny_learner_options {
+  std::uint64_t run_seed = 0;
+  std::uint64_t dataset_length = 1;
+  std::uint32_t siblings = 1;
+  std::uint32_t content_attempts_max = 1;
+};
+
+class tiny_learner final : public learner {
+public:
+  explicit tiny_learner(tiny_learner_options options) : options_(options) {}
+
+  /// Refuses (internal) rows that are not those of their group.
+  result<learned> learn(const policy_ptr& before,
+                        const std::vector<ClaimedGroupT>& groups) override;
+  result<learned> warm_up(const policy_ptr& before, std::uint64_t step) override;
+  result<std::vector<warmup_sample>> sample(const policy_ptr& policy) override;
+  policy_ptr start_of_job(const policy_ptr& warmed_up) override { return warmed_up; }
+  [[nodiscard]] attachment publish(const policy_ptr& policy) const override;
+  [[nodiscard]] result<std::vector<dataplane::finished_section>>
+  write(const policy_ptr& policy, const section_target& target) const override;
+
+private:
+  [[nodiscard]] bool belongs(const ClaimedGroupT& group, std::uint32_t sibling) const;
+
+  const tiny_learner_options options_;
+};
+
+} // namespace weir::sim
