@@ -159,7 +159,7 @@ public:
   /// Adds a watchdog, an actor of that name: it attributes whatever does not go on. @pre no other
   void watch(watchdog_options options = {});
 
-  /// Checks the graph, then starts every actor in order. An error names the actor and what it lacks;
+  /// Checks the graph, then starts every actor in order. An error names the actor and its lack;
   /// nothing runs then. Checked are names, handles of nobody, what constructors looked up before it
   /// was added (with the cycle, if it is one), and whatever an actor checks itself (`check_graph`).
   [[nodiscard]] result<void> start();

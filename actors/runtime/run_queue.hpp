@@ -224,7 +224,7 @@ public:
   [[nodiscard]] std::uint64_t next_number() noexcept { return ++numbers_; }
   /// Notes that the coroutine that runs holds `right`; `what` is a literal.
   void hold(detail::held_right& right, const char* what, std::source_location since) noexcept;
-  /// Ends the process if the coroutine that runs, or one that waits for it, holds a right: a barrier
+  /// Ends the process if the coroutine that runs, or one that waits for it, has a right: a barrier
   /// waits for each of them, so none may wait for `wait`, a literal.
   void ensure_nothing_held(const char* wait, std::source_location where) const {
     if (!held_.empty()) check_held(wait, where);

@@ -1,4 +1,4 @@
-/// Random trees of spawn, await, cancel, failure, deadline, gate and channel unwind exactly once and
+/// Random trees of spawn, await, cancel, failure, deadline, gate and channel unwind exactly once,
 /// in order, and leave nothing behind.
 ///
 /// A failure prints the tree, and the line that runs it again:

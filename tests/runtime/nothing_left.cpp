@@ -1,6 +1,6 @@
 /// After every test of this executable nothing of an actor is left in the process. A mailbox goes
-/// with its actor, and an actor ends the process if a coroutine, a lease or a stream outlives it: so
-/// no mailbox means that all counters are zero.
+/// with its actor, and an actor ends the process if a coroutine, a lease or a stream outlives it;
+/// so no mailbox means that all counters are zero.
 #include "actors/runtime/detail/address.hpp"
 #include "messages/error.hpp"
 

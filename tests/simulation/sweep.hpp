@@ -1,7 +1,7 @@
 /// Seed after seed, on several processes: one whose invariant does not hold ends, and is reported
 /// like any other violation.
 ///
-/// Exit codes: 0 when nothing was violated. With rules switched off it is the other way round: 0 says
+/// Exit codes: 0 when nothing was violated. With rules switched off it is the other way: 0 says
 /// that it was noticed.
 #pragma once
 
