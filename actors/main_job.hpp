@@ -27,7 +27,7 @@
 
 namespace weir {
 
-/// The parts of a life that a program makes itself. Each is called once for each actor (`generator`,
+/// The parts of a life that a program makes itself. Each is called once per actor (`generator`,
 /// `environment`) or once (`observer`, `trainer_device`) while the graph is composed.
 struct main_job_parts {
   /// Adds an actor of that name; `counters` counts its tokens.

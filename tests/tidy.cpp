@@ -137,6 +137,7 @@ TEST_CASE("calls: what only one file may do is found everywhere else") {
     CHECK(lines(calling("actors/a.cpp", call)) == std::vector<std::size_t>{1});
   }
   CHECK(accepts(calling("actors/runtime/world.cpp", "auto t = steady_clock::now()")));
+  CHECK(accepts(check_calls({"actors/a.cpp", "time_point a::now() const { return at_; }\n"})));
   CHECK(accepts(calling("kernels/parallel.cpp", "std::thread t(f)")));
   CHECK(
       accepts(calling("actors/a.cpp", "static_assert(x); operand(); rethrow(); state::sleep(1)")));

@@ -17,8 +17,8 @@
 ///   in_reserve.
 /// - `ownership`: each group is handed out once and follows only legal transitions, from the state
 ///   it is in, by the owner of that state; none is consumed twice; a drop has a reason.
-/// - `staleness`: trainer version - start version <= the window in force at admission, of each group
-///   that is claimed or consumed, unless its sampler promised none (ready_first); a stamped group is
+/// - `staleness`: trainer version - start version <= the window in force at admission, of any group
+///   that is claimed or consumed, unless its sampler promises none (ready_first); a stamped one is
 ///   trained in the step of its stamp.
 /// - `versions`: admission version <= start version <= end version <= trainer's version, and no
 ///   label names a version that no step had published by then.

@@ -9,7 +9,7 @@
 
 namespace weir {
 
-/// Audits the run in `run_directory`, the parent of the directory of bundles. Errors: not_found when
+/// Audits the run in `run_directory`, the parent of the directory of bundles. Errors: not_found if
 /// it holds no event log; those of the disk.
 [[nodiscard]] result<audit_report> audit_run(dataplane::disk& storage,
                                              const std::string& run_directory);

@@ -5,13 +5,13 @@
 /// and stamps the frame.
 ///
 /// A lease is never held across a wait that another lease could block, nor across generation,
-/// transfers or disk. Calling `enter`, `offload`, or `next` and `push` of a stream is a bug that ends
+/// transfers or disk. Calling `enter`, `offload`, or `next` and `push` of streams is a bug: it ends
 /// the process where
 ///   - the coroutine that calls, or one that waits for it through `co_await`, a combinator or
 ///     `shielded`, still has the lease that `enter` gave it; or
 ///   - it answers a mutating request, which runs under the lease of another actor.
-/// A lease that was moved has no known holder from then on, nor has one of `try_enter`; a child that
-/// is spawned and joined does not count as called. Those are for the reviewer to see.
+/// A lease that was moved has no known holder from then on, nor has one of `try_enter`; a child
+/// that is spawned and joined does not count as called. Those are for the reviewer to see.
 #pragma once
 
 #include "actors/runtime/detail/wait_list.hpp"

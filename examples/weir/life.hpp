@@ -20,7 +20,7 @@ struct life_parts {
 };
 
 /// The configured job with its real model, as a graph of actors wants it. `work` outlives it. Its
-/// `read_policy` errors: corrupt, naming the file; conflict when a bundle's model has another shape.
+/// `read_policy` errors: corrupt, naming the file; conflict when a bundle's model has other shapes.
 [[nodiscard]] main_job main_job_of(const job& work, const std::shared_ptr<run_output>& output);
 
 /// How a life ended.

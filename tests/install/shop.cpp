@@ -1,8 +1,8 @@
 /// A program outside of the tree: its own messages, one of them mutating, one of them streamed.
 ///
 /// Prints: sold 3 after a request under a lease
-///         on the list: 3
 ///         unavailable: the handle is not wired: nobody to ask (asked of nobody: Buy)
+///         on the list: 3
 #include "actors/graph.hpp"
 #include "actors/runtime/stream.hpp"
 
@@ -72,6 +72,10 @@ private:
     if (!bought) co_return fail(bought.error());
     std::printf("sold %u after a request under a lease\n",
                 static_cast<unsigned>((*bought)->sold()));
+    const weir::handle<till::protocol> nobody;
+    auto refused = co_await nobody.ask(lease, buy, weir::within(5s));
+    if (!refused) std::printf("%s\n", weir::to_string(refused.error()).c_str());
+    lease.release(); // No lease is held while its holder waits for others.
 
     auto sales = weir::open_stream<shop::Sale>(*this, 2);
     shop::ListSalesT list;
@@ -82,10 +86,6 @@ private:
     auto sale = co_await sales.next(weir::within(5s));
     if (!sale || !*sale) co_return;
     std::printf("on the list: %u\n", static_cast<unsigned>((**sale)->pieces()));
-
-    const weir::handle<till::protocol> nobody;
-    auto refused = co_await nobody.ask(lease, buy, weir::within(5s));
-    if (!refused) std::printf("%s\n", weir::to_string(refused.error()).c_str());
     finish_run();
   }
 

@@ -1,6 +1,6 @@
 /// The tokens of the simulated policy: a pure function of what generation is keyed by.
 ///
-/// A token's low half says whose it is: (run seed, epoch, position, content attempt, sibling, index),
+/// A token's low half tells whose it is: (seed, epoch, position, content attempt, sibling, index),
 /// so that whoever trains on it can tell rows that were mixed up. Its high half says which weights
 /// made it, so that other weights make other tokens, and the final policy differs.
 #pragma once

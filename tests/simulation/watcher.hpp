@@ -1,4 +1,4 @@
-/// Who watches a simulated run: remembers how it ended, and asks for a checkpoint at any instant, as
+/// Who watches a simulated run: remembers how it ended, and asks for a checkpoint at any time, as
 /// a signal or a user would.
 #pragma once
 
