@@ -27,8 +27,8 @@
 
 namespace weir {
 
-/// The parts of a life that a program makes itself. Each is called once for each actor (`generator`,
-/// `environment`) or once (`observer`, `trainer_device`) while the graph is composed.
+/// The parts of a life that a program makes itself. Each is called once for each actor
+/// (`generator`, `environment`) or once (`observer`, `trainer_device`) while a graph is composed.
 struct main_job_parts {
   /// Adds an actor of that name; `counters` counts its tokens.
   std::function<result<handle<generator_protocol>>(graph& actors, const std::string& name,

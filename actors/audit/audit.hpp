@@ -17,9 +17,9 @@
 ///   in_reserve.
 /// - `ownership`: each group is handed out once and follows only legal transitions, from the state
 ///   it is in, by the owner of that state; none is consumed twice; a drop has a reason.
-/// - `staleness`: trainer version - start version <= the window in force at admission, of each group
-///   that is claimed or consumed, unless its sampler promised none (ready_first); a stamped group is
-///   trained in the step of its stamp.
+/// - `staleness`: trainer version - start version <= the window in force at admission, of each
+///   group that is claimed or consumed, unless its sampler promised none (ready_first); a stamped
+///   group is trained in the step of its stamp.
 /// - `versions`: admission version <= start version <= end version <= trainer's version, and no
 ///   label names a version that no step had published by then.
 /// - `leak`: after `end_of_data` no group is reserved, admitted, ready, claimed or in the reserve;

@@ -9,8 +9,8 @@
 
 namespace weir {
 
-/// Audits the run in `run_directory`, the parent of the directory of bundles. Errors: not_found when
-/// it holds no event log; those of the disk.
+/// Audits the run in `run_directory`, the parent of the directory of bundles. Errors: not_found
+/// when it holds no event log; those of the disk.
 [[nodiscard]] result<audit_report> audit_run(dataplane::disk& storage,
                                              const std::string& run_directory);
 

@@ -19,8 +19,8 @@ struct life_parts {
   std::shared_ptr<run_output> output;
 };
 
-/// The configured job with its real model, as a graph of actors wants it. `work` outlives it. Its
-/// `read_policy` errors: corrupt, naming the file; conflict when a bundle's model has another shape.
+/// The configured job with its real model, as a graph of actors wants it. `work` outlives it.
+/// Errors of `read_policy`: corrupt, naming the file; conflict for a model of another shape.
 [[nodiscard]] main_job main_job_of(const job& work, const std::shared_ptr<run_output>& output);
 
 /// How a life ended.

@@ -8,8 +8,8 @@
 ///   always              a life ends: nobody waits for ever
 ///   at the end          the audit over all event logs is clean; the groups that were consumed, and
 ///                       the policy that was trained on them, are those of an uninterrupted run as
-///                       far as the sampler promises; no row, slot, lease, stream, file or temporary
-///                       directory is left over
+///                       far as the sampler promises; no row, lease, stream or temporary file is
+///                       left over
 #pragma once
 
 #include "messages/rule.hpp"

@@ -1,9 +1,9 @@
 /// weir-sim: the main job in a simulated world, crashed and restarted, seed after seed.
 ///
-///     weir-sim --seed 7                 one seed; prints its trace hash, the same every time
-///     weir-sim --seeds 1..2000          a sweep, on both cores; exit code 1 if anything did not hold
-///     weir-sim --seeds 1..60 --without gate_rechecked_under_lease
-///                                       exit code 0 if a seed notices that the rule is off
+///     weir-sim --seed 7             one seed; prints its trace hash, the same every time
+///     weir-sim --seeds 1..2000      a sweep, on both cores; exit code 1 if anything did not hold
+///     weir-sim --seeds 1..60 --without slot_per_group
+///                                   exit code 0 if a seed notices that the rule is off
 #include "tests/simulation/crashing_run.hpp"
 #include "tests/simulation/sweep.hpp"
 

@@ -1,8 +1,8 @@
 /// The tokens of the simulated policy: a pure function of what generation is keyed by.
 ///
-/// A token's low half says whose it is: (run seed, epoch, position, content attempt, sibling, index),
-/// so that whoever trains on it can tell rows that were mixed up. Its high half says which weights
-/// made it, so that other weights make other tokens, and the final policy differs.
+/// A token's low half says whose it is: (run seed, epoch, position, content attempt, sibling,
+/// index), so that whoever trains on it can tell rows that were mixed up. Its high half says which
+/// weights made it, so that other weights make other tokens, and the final policy differs.
 #pragma once
 
 #include "actors/conservation.hpp"

@@ -13,8 +13,8 @@ namespace weir::sim {
 inline constexpr const char* run_directory_path = "/run";
 inline constexpr const char* checkpoint_directory_path = "/run/checkpoints";
 
-/// `sampler` is that of the life. `seen` is told what the watcher learns. The job is for one life in
-/// `env`, and does not outlive it.
+/// `sampler` is that of the life. `seen` is told what the watcher learns. The job is for one life
+/// in `env`, and does not outlive it.
 [[nodiscard]] main_job tiny_job(const run_plan& plan, const sampler_choice& sampler, world& env,
                                 const std::shared_ptr<observed>& seen);
 

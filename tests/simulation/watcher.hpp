@@ -1,5 +1,5 @@
-/// Who watches a simulated run: remembers how it ended, and asks for a checkpoint at any instant, as
-/// a signal or a user would.
+/// Who watches a simulated run: remembers how it ended, and asks for a checkpoint at any instant,
+/// as a signal or a user would.
 #pragma once
 
 #include "actors/protocols.hpp"
