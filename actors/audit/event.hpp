@@ -93,8 +93,8 @@ struct group_event {
   std::optional<sample_id> sample = {};
   /// The training step that the group is stamped for, from its admission on; -1 without stamps.
   std::int64_t target_step = -1;
-  /// From admission on; with the window in force then. The window of an admission, or of a new stamp,
-  /// is absent when the sampler does not bound staleness by it.
+  /// From admission on; with the window in force then. The window of an admission, or of a new
+  /// stamp, is absent when the sampler does not bound staleness by it.
   std::optional<weight_version> admission_version = {};
   std::optional<std::uint64_t> window = {};
   /// Version of the first and of the last token that is kept, from ready on.

@@ -9,8 +9,8 @@
 ///    becomes v - 1 + number of batches. RESERVED groups fill up the last of these batches and are
 ///    ADMITTED with it; they may start once weights within the new window are live. The others stay
 ///    RESERVED, in batches of N that the gate admits next, in order: the stamps that follow. Each
-///    group that was admitted keeps the window that was in force then. in_order and ready_first do not
-///    judge groups by it: their events promise no bound for what another sampler admitted.
+///    group that was admitted keeps the window that was in force then. in_order and ready_first do
+///    not judge groups by it: their events promise no bound for what another sampler admitted.
 ///
 /// Refusing a changed sampler, or stamping only the READY groups, would lose groups or wedge.
 #pragma once

@@ -59,7 +59,7 @@ TEST_CASE("power loss takes a name that was not synced for some seeds, and for o
     append(storage, "/a", "text", true);
     storage.die();
     storage.lose_power(seed);
-    lost += content(storage, "/a") == "not_found" ? 1 : 0;
+    lost += content(storage, "/a") == "not found" ? 1 : 0;
   }
   CHECK(lost > 8);
   CHECK(lost < 56);
@@ -92,7 +92,7 @@ TEST_CASE("a disk that died changes nothing any more, and its dying write leaves
   CHECK_FALSE(storage.unlink("/a"));
   storage.lose_process();
   CHECK(content(storage, "/a") == "before,to");
-  CHECK(content(storage, "/b") == "not_found");
+  CHECK(content(storage, "/b") == "not found");
 }
 
 TEST_SUITE_END();

@@ -195,8 +195,10 @@ result<life_end> history::drive(simulation& around, const std::optional<crash_po
     if (around.steps() >= last_step || disk_.dead()) return life_end::crashed;
     const bool stepped = around.step();
     if (stepped && around.steps() < life_steps_max && around.elapsed() < life_time_max) continue;
-    return failure(errc::timed_out,
-                   "the life does not end:\n" + life_->actors->stalled(std::chrono::seconds(0)));
+    std::string waiting = "the life does not end:\n";
+    for (const char* name : {"rollout", "trainer", "replay", "checkpoint"})
+      waiting += life_->actors->dump_tasks(name);
+    return failure(errc::timed_out, std::move(waiting));
   }
   newest_steps_ = around.steps();
   if (disk_.dead()) return life_end::crashed;
