@@ -58,7 +58,6 @@ barrier_state::barrier_state(barrier_options options, incarnation run_life, std:
     ensure(!has(owners_, name), "the owners of a barrier have different names");
     owners_.emplace_back().name = std::move(name);
   }
-  ensure(!owners_.empty(), "a cut without an owner holds nothing");
 }
 
 barrier_effects barrier_state::request(std::int64_t now, request_ticket ticket) {
@@ -74,6 +73,7 @@ barrier_effects barrier_state::request(std::int64_t now, request_ticket ticket) 
 }
 
 barrier_effects barrier_state::start(std::int64_t now) {
+  ensure(!owners_.empty(), "a cut without an owner holds nothing");
   ensure(stage_ == stage::idle, "one checkpoint at a time");
   serving_.insert(serving_.end(), waiting_.begin(), waiting_.end());
   waiting_.clear();

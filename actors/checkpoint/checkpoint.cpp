@@ -83,8 +83,11 @@ task<void> checkpoint::run() {
 result<void> checkpoint::check_graph(const graph_roster& all) const {
   const std::string differing = differences("origin", all.origins, peers_.origins) +
                                 differences("owner", all.owners, peers_.owners);
-  if (differing.empty()) return {};
-  return failure(errc::invalid_argument, "no cut of its barrier would be whole" + differing);
+  if (!differing.empty())
+    return failure(errc::invalid_argument, "no cut of its barrier would be whole" + differing);
+  if (all.owners.empty())
+    return failure(errc::invalid_argument, "the graph has no owner: a cut would hold nothing");
+  return {};
 }
 
 result<void> checkpoint::find_participants() {

@@ -100,14 +100,15 @@ TEST_SUITE("actors/checkpoint_graph") {
   }
 
   TEST_CASE("a graph whose barrier does not know every gate and owner does not start") {
-    held_run run({{"holdr"}, {}, {}});
+    held_run run({{"holdr"}, {"keeper"}, {}});
     const auto started = run.system.start();
     REQUIRE(!started);
     CHECK(started.error().code == errc::invalid_argument);
     CHECK(started.error().text ==
           "actor checkpoint: no cut of its barrier would be whole; origin holder of the graph is "
           "not in its list; holdr is in its list, and no origin of the graph is called so; owner "
-          "holder of the graph is not in its list");
+          "holder of the graph is not in its list; keeper is in its list, and no owner of the "
+          "graph is called so");
   }
 }
 

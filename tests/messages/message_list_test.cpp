@@ -17,7 +17,7 @@ bool verify_probe(flatbuffers::Verifier& verifier) {
 }
 
 constexpr message_type own_type{17};
-constexpr detail::message_entry own_entries[] = {{own_type, "Own", true, &verify_probe}};
+constexpr detail::message_entry own_entries[] = {{own_type, "Own", true, false, &verify_probe}};
 const detail::message_list own_list(own_entries);
 
 /// A frame of that type. Its table has no fields, as a Probe has none.
@@ -57,7 +57,8 @@ TEST_SUITE("messages/message_list") {
 
   TEST_CASE("two messages of one type end the program at its start") {
     const std::string said = test::death_of([] {
-      static constexpr detail::message_entry other[] = {{own_type, "Other", false, &verify_probe}};
+      static constexpr detail::message_entry other[] = {
+          {own_type, "Other", false, false, &verify_probe}};
       const detail::message_list list(other);
     });
     CHECK(said.find("messages of two catalogues have different types; rename one") !=

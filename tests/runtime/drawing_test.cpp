@@ -53,10 +53,10 @@ bool has(const std::string& text, const std::string& part) {
 
 TEST_SUITE("runtime/drawing") {
   TEST_CASE("a role is a shape and a colour, and a barrier is dashed") {
-    const std::string dot = detail::to_dot({{"bank", false, true, {}, {}},
-                                            {"teller", true, false, {"bank", "bank"}, {}},
-                                            {"both", true, true, {}, {}},
-                                            {"saver", false, false, {}, {"teller", "bank"}}});
+    const std::string dot = detail::to_dot({{"bank", false, true, {}, {}, {}},
+                                            {"teller", true, false, {"bank", "bank"}, {}, {}},
+                                            {"both", true, true, {}, {}, {}},
+                                            {"saver", false, false, {}, {"teller", "bank"}, {}}});
     CHECK(dot ==
           R"(digraph weir {
   rankdir=LR;
@@ -73,7 +73,7 @@ TEST_SUITE("runtime/drawing") {
   }
 
   TEST_CASE("any text may be a name") {
-    const std::string dot = detail::to_dot({{"a \"b\" \\ c\nd", false, false, {}, {}}});
+    const std::string dot = detail::to_dot({{"a \"b\" \\ c\nd", false, false, {}, {}, {}}});
     CHECK(has(dot, R"(  "a \"b\" \\ c\nd" [label="a \"b\" \\ c\nd", shape=box)"));
   }
 
