@@ -109,6 +109,15 @@ TEST_SUITE("actors/sampler_policy") {
     CHECK(selected(*policy, slots, 4, 2, 2) == ids({0, 1}));
   }
 
+  TEST_CASE("weight_fifo takes no group outside of its window, before it is evicted either") {
+    const auto policy = policy_of("weight_fifo", 1);
+    const std::vector<policy_slot> slots = {ready_slot(0, 0, -1, 3), ready_slot(1, 1, -1, 4),
+                                            ready_slot(2, 2, -1, 5)};
+    CHECK(selected(*policy, slots, 5, 1, 9) == ids({1, 2}));
+    CHECK(selected(*policy, slots, 5, 3, 3).empty());
+    CHECK(policy->evict(slots, weight_version(5)) == ids({0}));
+  }
+
   TEST_CASE("ready_first takes late stragglers and evicts nothing") {
     const auto policy = policy_of("ready_first");
     const std::vector<policy_slot> slots = {ready_slot(0, 0, -1, 0), unready_slot(1, 1, -1, 8),
