@@ -5,7 +5,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <set>
+#include <sstream>
+#include <string>
+#include <vector>
 
 namespace weir::test {
 namespace {
@@ -76,6 +80,24 @@ TEST_CASE("a seed is a schedule: the same one gives the same trace, another one 
 
 TEST_CASE("the trace of a seed is the same on every compiler") {
   CHECK(four_askers(1).trace_hash == 7701723152993868230ULL);
+}
+
+TEST_CASE("the newest messages are told, in the order of time") {
+  simulation around({.seed = 1, .trace_depth = 16});
+  int left = 1;
+  graph system(around.env());
+  const auto asked = system.add<keeper>("keeper");
+  system.add<asker>("a", asked, 1000, &left);
+  REQUIRE(system.start().has_value());
+  CHECK(around.run(250) == 250);
+  std::istringstream told(around.describe_trace());
+  std::vector<long> times;
+  for (std::string line; std::getline(told, line);)
+    times.push_back(std::stol(line));
+  CHECK(times.size() == 16);
+  CHECK(std::ranges::is_sorted(times));
+  CHECK(times.back() * 1000 + 1000 >= around.elapsed().count());
+  system.kill();
 }
 
 TEST_CASE("time is virtual: an hour passes at once") {

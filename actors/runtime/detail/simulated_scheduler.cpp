@@ -154,7 +154,7 @@ void simulated_scheduler::trace(std::uint32_t from, std::uint32_t to, const parc
   if (newest_.size() < options_.trace_depth)
     newest_.push_back(line);
   else
-    newest_[messages_ % options_.trace_depth] = line;
+    newest_[(messages_ - 1) % options_.trace_depth] = line;
 }
 
 namespace {
@@ -193,7 +193,10 @@ std::string_view name_of_kind(parcel_kind kind) {
 
 std::string simulated_scheduler::describe() const {
   std::vector<traced> lines = newest_;
-  std::ranges::stable_sort(lines, {}, &traced::at);
+  if (messages_ > lines.size() && !lines.empty()) {
+    const auto oldest = static_cast<std::ptrdiff_t>(messages_ % lines.size());
+    std::ranges::rotate(lines, lines.begin() + oldest);
+  }
   const auto name = [this](std::uint32_t number) {
     return number == 0 ? std::string("-") : names_[number - 1];
   };
