@@ -231,11 +231,13 @@ result<void> graph::start() {
   if (auto found = check_lookups(); !found) return found;
   if (auto fine = check_members(); !fine) return fine;
   started_ = true;
-  for (const member& each : members_) {
-    if (watched_ == nullptr || each.name == "watchdog") continue;
-    watched_->names.push_back(each.name);
-    watched_->where.push_back(each.where);
+  if (watched_ != nullptr) {
     watched_->pulse_ns = core_->env().clock().now();
+    for (const member& each : members_) {
+      if (each.name == "watchdog") continue;
+      watched_->names.push_back(each.name);
+      watched_->where.push_back(each.where);
+    }
   }
   for (member& each : members_) {
     if (each.running) continue;
