@@ -1,5 +1,7 @@
 #include "benchmarks/caf_baseline.hpp"
 
+#include "benchmarks/crowd_run.hpp"
+
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/allowed_unsafe_message_type.hpp>
@@ -17,7 +19,7 @@ namespace weir::benchmarks {
 
 namespace {
 
-/// A system with the scheduler that the runtime uses.
+/// A system with the scheduler that the runtime uses, and its options (detail/caf_bridge.cpp).
 struct caf_system {
   explicit caf_system(std::size_t workers) : system(configure(config, workers)) {}
 
@@ -25,7 +27,8 @@ struct caf_system {
                                              std::size_t workers) {
     config.set("scheduler.policy", caf::atom("stealing"));
     config.set("scheduler.max-threads", workers);
-    config.set("work-stealing.relaxed-sleep-duration", caf::timespan(100'000));
+    config.set("work-stealing.moderate-poll-attempts", 0);
+    config.set("work-stealing.relaxed-sleep-duration", caf::timespan(1'000'000));
     return config;
   }
 
@@ -105,15 +108,6 @@ namespace {
 enum command : int { begin_asking, answer_held };
 
 /// One run: counts what all members do, and says when it is complete.
-struct crowd_run {
-  std::size_t expected = 0; ///< Requests of all members together.
-  bool holding = false;
-  std::atomic<std::size_t> arrived = 0;
-  std::atomic<std::size_t> answered = 0;
-  std::promise<void> all_arrived;
-  std::promise<void> all_answered;
-};
-
 struct member_state {
   caf::actor next;
   std::vector<caf::response_promise> held;
@@ -124,7 +118,8 @@ using member = caf::stateful_actor<member_state>;
 
 struct caf_crowd::parts : caf_system {
   parts(std::size_t workers, std::size_t actors, std::size_t each, frame asked, frame answer)
-      : caf_system(workers), in_flight(each), request(std::move(asked)), reply(std::move(answer)) {
+      : caf_system(workers), request(std::move(asked)), reply(std::move(answer)) {
+    run.in_flight = each;
     for (std::size_t i = 0; i < actors; ++i)
       members.push_back(system.spawn([this](member* self) { return behave(self); }));
     for (std::size_t i = 0; i < actors; ++i)
@@ -150,7 +145,7 @@ struct caf_crowd::parts : caf_system {
     };
   }
   void ask_all(member* self) {
-    for (std::size_t i = 0; i < in_flight; ++i) {
+    for (std::size_t i = 0; i < run.in_flight; ++i) {
       self->request(self->state.next, caf::infinite, request).then([this](const frame&) {
         if (++run.answered == run.expected) run.all_answered.set_value();
       });
@@ -158,12 +153,8 @@ struct caf_crowd::parts : caf_system {
   }
 
   void begin(bool holding) {
-    run.expected = members.size() * in_flight;
-    run.holding = holding;
-    run.arrived = 0;
-    run.answered = 0;
-    run.all_arrived = {};
-    run.all_answered = {};
+    run.expected = members.size() * run.in_flight;
+    run.begin(holding);
     tell_all(begin_asking);
   }
   void tell_all(int what) {
@@ -171,7 +162,6 @@ struct caf_crowd::parts : caf_system {
       caf::anon_send(each, what);
   }
 
-  std::size_t in_flight;
   frame request;
   frame reply;
   crowd_run run;

@@ -5,6 +5,7 @@
 #include "actors/replay/replay.hpp"
 #include "actors/replay/rollout_rows.hpp"
 #include "actors/sampler/sampler.hpp"
+#include "benchmarks/asking.hpp"
 #include "dataplane/posix_disk.hpp"
 
 #include <chrono>
@@ -181,12 +182,6 @@ owner_states synthetic_states(const checkpoint_graph_options& options) {
   for (std::uint64_t group = 0; group < ready; ++group)
     commit_group(states, group_id(group), tokens, events);
   return states;
-}
-
-template <class Protocol, class Request>
-task<void> ask_into(handle<Protocol> asked, message<Request> request, bool* fine) {
-  auto answer = co_await asked.ask(std::move(request), within(10s));
-  *fine = *fine && answer.has_value();
 }
 
 struct barrier_handles {

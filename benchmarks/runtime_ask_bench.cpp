@@ -4,6 +4,7 @@
 /// turns of a scheduler, which allocates a node for each. What a coroutine adds has to fit into
 /// what CAF spends on matching patterns and on response promises.
 #include "actors/graph.hpp"
+#include "benchmarks/asking.hpp"
 #include "benchmarks/caf_baseline.hpp"
 #include "benchmarks/runtime_bench.hpp"
 
@@ -11,20 +12,6 @@ namespace weir::benchmarks {
 namespace {
 
 using namespace std::chrono_literals;
-
-using echo_protocol = protocol<call<Probe, ProbeAnswered>>;
-
-class echo : public actor {
-public:
-  using protocol = echo_protocol;
-  explicit echo(context ctx) : actor(std::move(ctx)), reply_(pack(ProbeAnsweredT())) {
-    serve(&echo::on_probe);
-  }
-
-private:
-  task<result<message<ProbeAnswered>>> on_probe(message<Probe>) { co_return reply_; }
-  message<ProbeAnswered> reply_;
-};
 
 struct counted_asks {
   std::uint64_t allocations = 0;

@@ -5,6 +5,7 @@
 /// and the wake-up of an idle core between them. Compute threads run at a nice level of 10, or the
 /// messages would queue behind their time slices of some milliseconds.
 #include "actors/graph.hpp"
+#include "benchmarks/asking.hpp"
 #include "benchmarks/runtime_bench.hpp"
 
 #include <algorithm>
@@ -56,12 +57,6 @@ private:
     co_return pack(reply);
   }
 };
-
-template <class Protocol, class Request>
-task<void> ask_into(handle<Protocol> asked, message<Request> request, bool* fine) {
-  auto answer = co_await asked.ask(std::move(request), within(5s));
-  *fine = *fine && answer.has_value();
-}
 
 struct barrier_peers {
   std::vector<handle<origin_protocol>> origins;

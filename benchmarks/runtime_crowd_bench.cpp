@@ -6,6 +6,7 @@
 /// The working set is far larger than the caches, so the rate is that of memory.
 #include "actors/graph.hpp"
 #include "benchmarks/caf_baseline.hpp"
+#include "benchmarks/crowd_run.hpp"
 #include "benchmarks/runtime_bench.hpp"
 
 #include <atomic>
@@ -22,16 +23,6 @@ using member_protocol = protocol<call<Probe, ProbeAnswered>, note<StopGroup>>;
 enum command : std::uint64_t { begin_asking, answer_held };
 
 /// One run: counts what all members do, and says when it is complete.
-struct crowd_run {
-  std::size_t in_flight = 0;
-  std::size_t expected = 0; ///< Requests of all members together.
-  bool holding = false;
-  std::atomic<std::size_t> arrived = 0;
-  std::atomic<std::size_t> answered = 0;
-  std::promise<void> all_arrived;
-  std::promise<void> all_answered;
-};
-
 class member : public actor {
 public:
   using protocol = member_protocol;
@@ -99,11 +90,7 @@ public:
 private:
   static std::string name_of(std::size_t index) { return "member " + std::to_string(index); }
   void begin(bool holding) {
-    run_.holding = holding;
-    run_.arrived = 0;
-    run_.answered = 0;
-    run_.all_arrived = {};
-    run_.all_answered = {};
+    run_.begin(holding);
     tell_all(begin_asking);
   }
   void tell_all(command what) {

@@ -4,26 +4,13 @@
 /// one message, runs the coroutines that it makes ready, and mixes five words into the hash of the
 /// trace; an ask is two such messages. Neither a thread nor a lock takes part.
 #include "actors/runtime/simulation.hpp"
+#include "benchmarks/asking.hpp"
 #include "benchmarks/runtime_bench.hpp"
 
 namespace weir::benchmarks {
 namespace {
 
 using namespace std::chrono_literals;
-
-using echo_protocol = protocol<call<Probe, ProbeAnswered>>;
-
-class echo : public actor {
-public:
-  using protocol = echo_protocol;
-  explicit echo(context ctx) : actor(std::move(ctx)), reply_(pack(ProbeAnsweredT())) {
-    serve(&echo::on_probe);
-  }
-
-private:
-  task<result<message<ProbeAnswered>>> on_probe(message<Probe>) { co_return reply_; }
-  message<ProbeAnswered> reply_;
-};
 
 /// Asks again and again; the last one to end finishes the run.
 class asker : public actor {
