@@ -1,4 +1,4 @@
-// The recovery matrix: seven states of a run, with four built-in samplers and a user's own one, each
+// The recovery matrix: seven states of a run, with four built-in samplers and one of a user, each
 // cut, killed, and restored from its bundle. A case is named "recovery/STATE<SAMPLER>".
 //
 // Each state is looked at twice. The cores are loaded from the bundle and compared with those that
