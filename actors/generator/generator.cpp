@@ -1,6 +1,7 @@
 #include "actors/generator/generator.hpp"
 
 #include "actors/runtime/failpoint.hpp"
+#include "actors/waiting_time.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -52,8 +53,10 @@ generator::generator(context ctx, generator_options options, generator_engine en
 
 task<void> generator::run() {
   while (true) {
+    std::optional<waiting_time> idle(std::in_place, clock(), engine_.counters->generators_idle_ns);
     while (!has_work())
       co_await work_came_.raised();
+    idle.reset();
     auto work = next_turn();
     auto done = make_completion<turn_ptr>();
     auto setter = done.setter();

@@ -2,6 +2,7 @@
 
 #include "actors/runtime/failpoint.hpp"
 #include "actors/runtime/stream.hpp"
+#include "actors/waiting_time.hpp"
 #include "messages/rule.hpp"
 
 #include <algorithm>
@@ -260,7 +261,9 @@ task<result<void>> rollout::admit_next(next_supply next) {
   AwaitAdmissionT wait;
   wait.admission = next.admission;
   auto request = pack(wait);
+  std::optional<waiting_time> waiting(std::in_place, clock(), counters_->gate_wait_ns);
   auto opened = co_await peers_.sampler.ask(request, within(options_.gate_timeout));
+  waiting.reset();
   if (!opened && opened.error().code == errc::timed_out)
     co_return result<void>(); // The gate opens with the trainer's progress, not with time.
   if (!opened) co_return failure(std::move(opened.error()));
@@ -357,6 +360,7 @@ task<result<void>> rollout::finish_group(group_ptr group) {
 /// The group's place in replay. A wait that times out is asked again, and keeps its turn.
 task<result<void>> rollout::take_slot(group_ptr group) {
   auto request = pack(start_of(*group));
+  const waiting_time waiting(clock(), counters_->slot_wait_ns);
   while (true) {
     auto granted = co_await peers_.replay.ask(request, within(options_.gate_timeout));
     if (granted) co_return result<void>();
@@ -368,6 +372,7 @@ task<void> rollout::take_flight(group_ptr group) {
   const group_id id(group->prompt.group);
   state_.request_flight(id, group->stamp.dispatch_index);
   flights_moved();
+  const waiting_time waiting(clock(), counters_->flight_wait_ns);
   while (!state_.flying(id))
     co_await flights_moved_.raised();
 }
@@ -483,6 +488,7 @@ task<result<void>> rollout::drop(std::vector<std::uint64_t> groups, DropReason r
     stop.group = group;
     peers_.replay.tell(pack(stop));
   }
+  counters_->groups_dropped[static_cast<std::size_t>(reason)] += groups.size();
   co_return result<void>();
 }
 

@@ -14,6 +14,7 @@ constexpr progress twelfth{.step = 12,
                            .staleness = 0.84,
                            .groups_in_flight = 32,
                            .groups_buffered = 17,
+                           .groups_dropped = 3,
                            .last_hold_us = 84.2,
                            .checkpoint_age_s = 12.3};
 
