@@ -123,8 +123,11 @@ void reading::resolve(const config_key& key, const std::string& directory) {
     if (value) value = resolved(*value, directory);
   } else if (const auto* words = std::get_if<config_field<std::vector<std::string>>>(&key.field)) {
     std::vector<std::string>& value = words->write(config_);
-    if (!value.empty() && value[0].find('/') != std::string::npos)
-      value[0] = resolved(value[0], directory);
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      const bool is_path = i == 0 ? value[i].find('/') != std::string::npos
+                                  : value[i].starts_with("./") || value[i].starts_with("../");
+      if (is_path) value[i] = resolved(value[i], directory);
+    }
   }
 }
 
