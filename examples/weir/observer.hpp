@@ -47,7 +47,7 @@ private:
   std::int64_t last_step_ns_;
   const permit_limits limits_;
   std::map<const void*, std::uint64_t> last_counts_; ///< By counter.
-  std::uint64_t dropped_ = 0;     ///< Groups of this life.
+  std::uint64_t dropped_ = 0;                        ///< Groups of this life.
   std::int64_t published_ns_ = 0; ///< When the newest bundle was published; 0 before the first.
   double hold_us_ = 0.0;
 };
