@@ -163,6 +163,7 @@ restore_request request_of(const run_plan& plan, const main_job& job) {
   request.checkpoint_directory = checkpoint_directory_path;
   request.policy = job.policy;
   request.groups_per_step = plan.groups_per_step;
+  request.find_prompt = prompt_lookup_of(job);
   return request;
 }
 
