@@ -32,7 +32,7 @@ struct policy_slot {
   friend bool operator==(const policy_slot&, const policy_slot&) = default;
 };
 
-/// Stands in the column of start versions for "unset": later than any version.
+/// Stands in columns of versions for "unset": later than any version.
 inline constexpr weight_version unset_version{std::numeric_limits<std::uint64_t>::max()};
 
 /// Slots 0 ... size - 1, in dispatch order. Borrowed: valid while the buffer does not change.
@@ -45,6 +45,8 @@ struct slot_view {
   const std::uint64_t* window = nullptr;
   /// `unset_version` while nothing is kept.
   const weight_version* start_version = nullptr;
+  /// Start version + W, the last version that has the slot in its window; `unset_version` likewise.
+  const weight_version* last_version = nullptr;
   /// 0 or 1.
   const std::uint8_t* ready = nullptr;
 
@@ -61,8 +63,7 @@ struct slot_view {
   }
   /// Whether generation of slot `at` began before the window of a step at `version`.
   [[nodiscard]] bool outside_window(std::size_t at, weight_version version) const {
-    // Written so that neither side can wrap: an unset start is later than any version.
-    return version.value > window[at] && start_version[at].value < version.value - window[at];
+    return last_version[at] < version;
   }
   /// The first `count` slots.
   [[nodiscard]] slot_view first(std::size_t count) const {

@@ -36,7 +36,7 @@ class sampler_plugin {
 public:
   using factory = std::shared_ptr<const sampler_policy> (*)(const sampler_arguments& given);
 
-  constexpr explicit sampler_plugin(factory make) : make_(make) {}
+  constexpr explicit sampler_plugin(factory makes) : make_(makes) {}
 
   /// What every plugin begins with, whatever its ABI.
   static constexpr std::array<char, 8> mark = {'W', 'E', 'I', 'R', 'S', 'M', 'P', 'L'};

@@ -3,6 +3,7 @@
 #include "messages/rule.hpp"
 
 #include <array>
+#include <cstring>
 #include <limits>
 #include <tuple>
 
@@ -24,7 +25,14 @@ std::vector<group_id> ids_of(const slot_view& slots, const slot_places& places) 
   return ids;
 }
 
-/// All slots that `chosen` accepts, in dispatch order, at most `most`.
+/// The first slot from `at` on that is not ready. Few are: the search is the library's.
+std::size_t next_unready(const slot_view& slots, std::size_t at) {
+  const void* const found = std::memchr(slots.ready + at, 0, slots.size - at);
+  if (found == nullptr) return slots.size;
+  return static_cast<std::size_t>(static_cast<const std::uint8_t*>(found) - slots.ready);
+}
+
+/// The first `most` slots that `chosen` accepts, in dispatch order.
 template <class Predicate>
 slot_places places_where(const slot_view& slots, std::uint64_t most, Predicate chosen) {
   slot_places places;
@@ -34,6 +42,20 @@ slot_places places_where(const slot_view& slots, std::uint64_t most, Predicate c
 }
 
 constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
+
+/// The ids of all slots that `chosen` accepts. Every slot is written and only the accepted ones are
+/// kept: no branch depends on the answers, which come in any pattern.
+template <class Predicate>
+std::vector<group_id> ids_where(const slot_view& slots, Predicate chosen) {
+  std::vector<group_id> ids(slots.size);
+  std::size_t kept = 0;
+  for (std::size_t at = 0; at < slots.size; ++at) {
+    ids[kept] = slots.group[at];
+    kept += chosen(at) ? 1 : 0;
+  }
+  ids.resize(kept);
+  return ids;
+}
 
 /// Leaves the `most` smallest in order. Keys are unique: the dispatch order decides among equals.
 template <class Key>
@@ -67,9 +89,9 @@ protected:
 
   [[nodiscard]] static std::vector<group_id> ready_outside_window(const slot_view& slots,
                                                                   weight_version version) {
-    return ids_of(slots, places_where(slots, no_limit, [&](std::size_t at) {
-                    return slots.ready[at] != 0 && slots.outside_window(at, version);
-                  }));
+    return ids_where(slots, [&](std::size_t at) {
+      return (slots.ready[at] != 0) & slots.outside_window(at, version);
+    });
   }
 
 private:
@@ -95,9 +117,9 @@ public:
   [[nodiscard]] result<std::vector<group_id>> evict(const slot_view& slots,
                                                     weight_version version) const override {
     const auto step = static_cast<std::int64_t>(version.value);
-    return ids_of(slots, places_where(slots, no_limit, [&](std::size_t at) {
-                    return slots.target_step[at] < step && slots.ready[at] != 0;
-                  }));
+    return ids_where(slots, [&](std::size_t at) {
+      return (slots.target_step[at] < step) & (slots.ready[at] != 0);
+    });
   }
 
 protected:
@@ -127,14 +149,10 @@ protected:
   [[nodiscard]] slot_places eligible(const slot_view& slots,
                                      const selection& wanted) const override {
     if (!enforced(rule::fifo_by_admission_version)) return eligible_by_start(slots, wanted);
-    weight_version oldest_unready = unset_version;
-    bool in_order = true; // Nearly always: versions rise with dispatch. Not after every resume.
-    for (std::size_t at = 0; at < slots.size; ++at) {
-      if (slots.ready[at] == 0)
-        oldest_unready = std::min(oldest_unready, slots.admission_version[at]);
-      in_order =
-          in_order && (at == 0 || slots.admission_version[at - 1] <= slots.admission_version[at]);
-    }
+    const weight_version oldest_unready = oldest_unready_admission(slots);
+    // Nearly always: versions rise with dispatch. Not after every resume.
+    const bool in_order =
+        std::is_sorted(slots.admission_version, slots.admission_version + slots.size);
     const auto chosen = [&](std::size_t at) {
       return slots.ready[at] != 0 && slots.admission_version[at] <= oldest_unready &&
              !slots.outside_window(at, wanted.version);
@@ -147,6 +165,12 @@ protected:
   }
 
 private:
+  [[nodiscard]] static weight_version oldest_unready_admission(const slot_view& slots) {
+    weight_version oldest = unset_version;
+    for (std::size_t at = next_unready(slots, 0); at < slots.size; at = next_unready(slots, at + 1))
+      oldest = std::min(oldest, slots.admission_version[at]);
+    return oldest;
+  }
   /// What the suspended rule forbids: only groups of the oldest start version that a slot holds. A
   /// group without a token will start at its admission version at the earliest.
   [[nodiscard]] static slot_places eligible_by_start(const slot_view& slots,
@@ -193,9 +217,9 @@ public:
   }
   [[nodiscard]] result<std::vector<group_id>>
   abort_in_flight(const slot_view& slots, weight_version version) const override {
-    return ids_of(slots, places_where(slots, no_limit, [&](std::size_t at) {
-                    return slots.ready[at] == 0 && slots.outside_window(at, version);
-                  }));
+    return ids_where(slots, [&](std::size_t at) {
+      return (slots.ready[at] == 0) & slots.outside_window(at, version);
+    });
   }
 
 protected:

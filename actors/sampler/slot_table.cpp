@@ -42,6 +42,7 @@ slot_view slot_table::view() const {
           .admission_version = admission_versions_.data(),
           .window = windows_.data(),
           .start_version = start_versions_.data(),
+          .last_version = last_versions_.data(),
           .ready = ready_.data()};
 }
 
@@ -71,7 +72,9 @@ void slot_table::insert(const policy_slot& slot) {
   put_in(target_steps_, place, slot.target_step);
   put_in(admission_versions_, place, slot.admission_version);
   put_in(windows_, place, slot.window);
-  put_in(start_versions_, place, slot.start_version.value_or(unset_version));
+  put_in(start_versions_, place, unset_version);
+  put_in(last_versions_, place, unset_version);
+  set_start_at(place, slot.start_version);
   put_in(ready_, place, static_cast<std::uint8_t>(slot.ready ? 1 : 0));
 }
 
@@ -80,12 +83,20 @@ void slot_table::replace(const policy_slot& slot) {
   target_steps_[place] = slot.target_step;
   admission_versions_[place] = slot.admission_version;
   windows_[place] = slot.window;
-  start_versions_[place] = slot.start_version.value_or(unset_version);
+  set_start_at(place, slot.start_version);
   ready_[place] = slot.ready ? 1 : 0;
 }
 
 void slot_table::set_start(slot_key key, std::optional<weight_version> start) {
-  start_versions_[place_of(key)] = start.value_or(unset_version);
+  set_start_at(place_of(key), start);
+}
+
+void slot_table::set_start_at(std::size_t place, std::optional<weight_version> start) {
+  start_versions_[place] = start.value_or(unset_version);
+  // A window that reaches beyond all versions ends with them.
+  const std::uint64_t most = start ? unset_version.value - start->value : 0;
+  const std::uint64_t reach = std::min(windows_[place], most);
+  last_versions_[place] = start ? weight_version(start->value + reach) : unset_version;
 }
 
 void slot_table::erase(std::span<const slot_key> keys) {
@@ -101,6 +112,7 @@ void slot_table::erase(std::span<const slot_key> keys) {
   take_out(admission_versions_, places);
   take_out(windows_, places);
   take_out(start_versions_, places);
+  take_out(last_versions_, places);
   take_out(ready_, places);
 }
 

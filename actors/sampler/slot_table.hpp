@@ -7,6 +7,7 @@
 #include "actors/sampler/policy_slot.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -43,6 +44,7 @@ public:
 private:
   [[nodiscard]] std::size_t lower_bound(slot_key key) const;
   [[nodiscard]] std::size_t place_of(slot_key key) const;
+  void set_start_at(std::size_t place, std::optional<weight_version> start);
 
   std::vector<group_id> groups_;
   std::vector<std::int64_t> dispatch_indices_;
@@ -50,6 +52,7 @@ private:
   std::vector<weight_version> admission_versions_;
   std::vector<std::uint64_t> windows_;
   std::vector<weight_version> start_versions_;
+  std::vector<weight_version> last_versions_;
   std::vector<std::uint8_t> ready_;
 };
 
