@@ -132,7 +132,9 @@ void reading::resolve(const config_key& key, const std::string& directory) {
                                              : resolved(*value, directory);
   } else if (const auto* words = std::get_if<config_field<std::vector<std::string>>>(&key.field)) {
     std::vector<std::string>& value = words->write(config_);
-    if (!value.empty()) value[0] = resolved_program(value[0], directory);
+    for (std::size_t i = 0; i < value.size(); ++i)
+      if (i == 0 || value[i].starts_with("./") || value[i].starts_with("../"))
+        value[i] = resolved_program(value[i], directory);
   }
 }
 

@@ -256,7 +256,8 @@ constexpr config_key keys[] = {
      .default_text = "exact_answer; command if env.command is given"},
     {.path = "env.command",
      .field = at<&run_config::env, &env_config::command>(),
-     .meaning = "A program and its arguments that scores completions over JSON Lines.",
+     .meaning = "A program and its arguments that scores completions over JSON Lines: one process "
+                "per env.workers. Words that begin with ./ or ../ are paths, relative to the file.",
      .role = text_role::program},
     {.path = "env.workers",
      .field = at<&run_config::env, &env_config::workers>(),
