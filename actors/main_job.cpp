@@ -22,6 +22,19 @@ struct owner_states {
   std::vector<group_event> restamped = {}; ///< In the sampler's ledger.
 };
 
+/// Shadow mode: the rows were verified, and go. Their ids are not used again.
+void leave_rows(dataplane::store& rows, const dataplane::snapshot& restored) {
+  for (const auto& partition : restored.inventory()) {
+    std::vector<row_id> committed;
+    std::vector<row_id> staged;
+    for (const dataplane::row_summary& row : partition.rows)
+      (row.state == dataplane::row_state::committed ? committed : staged).push_back(row.id);
+    const auto cleared = rows.clear(partition.name, committed);
+    const auto dropped = rows.drop_staged(partition.name, staged);
+    ensure(cleared.has_value() && dropped.has_value(), "rows of a snapshot are in the store");
+  }
+}
+
 result<owner_states> build_states(const main_job& job, const begun_life& begun) {
   owner_states built{
       dataloader_state(*job.records, job.loader),
@@ -38,6 +51,7 @@ result<owner_states> build_states(const main_job& job, const begun_life& begun) 
   if (auto loaded = built.replay.index.load(states.replay); !loaded)
     return failure(std::move(loaded.error()));
   built.replay.rows->restore(states.rows);
+  if (states.changes.buffer_left) leave_rows(*built.replay.rows, states.rows);
   built.replay.restamped = states.changes.replay_events;
   built.restamped = states.changes.ledger_events;
   auto policy = job.read_policy(states);
@@ -153,6 +167,20 @@ result<void> check_states(const main_job& job, const restored_states& states) {
   }
   if (auto read = job.read_policy(states); !read) return failure(std::move(read.error()));
   return {};
+}
+
+prompt_lookup prompt_lookup_of(const main_job& job) {
+  const auto loader = std::make_shared<const dataloader_state>(*job.records, job.loader);
+  return [loader](group_id group, sample_id sample) -> result<group_reservation> {
+    auto prompt = loader->fetch(sample, std::nullopt);
+    if (!prompt) return failure(std::move(prompt.error()));
+    group_reservation found;
+    found.group = group;
+    found.sample = sample;
+    found.hash = prompt->hash;
+    found.task = std::move(prompt->task);
+    return found;
+  };
 }
 
 result<composed_life> compose_life(const main_job& job, world& env, const begun_life& begun,

@@ -75,6 +75,9 @@ struct main_job {
 /// are those of this job. For `begin_life`.
 [[nodiscard]] result<void> check_states(const main_job& job, const restored_states& states);
 
+/// Finds a prompt's record again in the job's dataset, for a restore in shadow mode.
+[[nodiscard]] prompt_lookup prompt_lookup_of(const main_job& job);
+
 /// One life: its log, its graph, and what a driver asks or looks at.
 struct composed_life {
   std::shared_ptr<event_log> log;

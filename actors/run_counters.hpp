@@ -11,6 +11,8 @@ struct run_counters {
   std::atomic<std::uint64_t> tokens_generated{0};
   std::atomic<std::uint64_t> groups_in_flight{0};
   std::atomic<std::uint64_t> groups_buffered{0};
+  /// Given up in flight because they were stale.
+  std::atomic<std::uint64_t> groups_aborted{0};
 };
 
 } // namespace weir

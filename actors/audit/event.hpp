@@ -16,7 +16,8 @@
 /// |---------|-------------|
 /// | sampler | none -> reserved, reserved -> admitted, admitted -> admitted (a retry), reserved |
 /// |         | or admitted -> dropped, none or reserved -> in_reserve, in_reserve -> reserved, |
-/// |         | admitted or dropped, ready -> admitted (`drop_replay`) |
+/// |         | admitted or dropped, ready -> admitted (`drop_replay`), ready or |
+/// |         | admitted -> reserved (shadow mode) |
 /// | replay  | admitted -> ready, ready -> claimed, claimed -> ready, claimed -> consumed, |
 /// |         | ready -> dropped, ready -> ready (another target) |
 ///
@@ -71,13 +72,15 @@ enum class event_reason : std::uint8_t {
   retry,       ///< admitted -> admitted: another attempt.
   drop_replay, ///< ready -> admitted: the user asked for fresh samples.
   restamped,   ///< ready -> ready, in_reserve -> admitted: it serves another step now.
+  /// ready or admitted -> reserved: the sampler's buffer is not restored, see reserve_again.hpp.
+  not_restored,
 };
-inline constexpr std::size_t event_reasons = 9;
+inline constexpr std::size_t event_reasons = 10;
 
 [[nodiscard]] constexpr std::string_view to_string(event_reason reason) noexcept {
   constexpr std::array<std::string_view, event_reasons> names = {
       "none",     "stale", "data_failure", "infra_failure", "end_of_data",
-      "poisoned", "retry", "drop_replay",  "restamped"};
+      "poisoned", "retry", "drop_replay",  "restamped",     "not_restored"};
   return names[static_cast<std::size_t>(reason)];
 }
 

@@ -206,7 +206,7 @@ result<restored_states> load_bundle(dataplane::disk& storage, const restore_requ
     return failure(plan.error().code, dataplane::to_string(chosen.name) + ": " + plan.error().text);
   states.plan = std::move(*plan);
   auto changes = reconcile(states.sampler, states.replay, *request.policy, request.groups_per_step,
-                           weight_version(chosen.content.step));
+                           weight_version(chosen.content.step), request.find_prompt);
   if (!changes) return failure(std::move(changes.error()));
   states.changes = std::move(*changes);
   return states;

@@ -40,6 +40,8 @@ struct restore_request {
   bool fresh = false;
   std::shared_ptr<const sampler_policy> policy;
   std::uint64_t groups_per_step = 0;
+  /// Needed if the sampler does not support buffer checkpoints.
+  prompt_lookup find_prompt = {};
 };
 
 /// The states of one cut, decoded and checked against each other.

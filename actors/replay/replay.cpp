@@ -19,6 +19,8 @@ replay::replay(context ctx, replay_contents contents, weight_version version, ev
   serve(&replay::on_await_batch);
   serve(&replay::on_claim);
   serve(&replay::on_consume);
+  serve(&replay::on_await_stale);
+  serve(&replay::on_begun);
   serve(&replay::on_stop);
   serve(&replay::on_discard);
   serve(&replay::on_supply_ended);
@@ -27,8 +29,15 @@ replay::replay(context ctx, replay_contents contents, weight_version version, ev
 
 task<void> replay::run() {
   while (true) {
-    while (!eviction_due())
+    const auto due = eviction_due();
+    if (!due) {
+      fail(due.error());
+      co_return;
+    }
+    if (!*due) {
       co_await changed_.raised();
+      continue;
+    }
     auto evicted = co_await shielded(evict());
     if (!evicted) {
       fail(std::move(evicted.error()));
@@ -37,15 +46,17 @@ task<void> replay::run() {
   }
 }
 
-bool replay::eviction_due() const {
-  return remainder_due_ || state_.evictable(version_);
+result<bool> replay::eviction_due() const {
+  if (remainder_due_) return true;
+  return state_.eviction_due(version_);
 }
 
 /// One lease, looked at again once it is held: what was due may be gone.
 task<result<void>> replay::evict() {
   auto lease = co_await mutations().enter();
-  if (state_.evictable(version_))
-    clear_rows(state_.evict(version_, events(), lease.transaction()).rows);
+  const auto stale = state_.evict(version_, events(), lease.transaction());
+  if (!stale) co_return failure(stale.error());
+  clear_rows(stale->rows);
   if (std::exchange(remainder_due_, false))
     clear_rows(state_.drop_remainder(events(), lease.transaction()).rows);
   mutated();
@@ -61,8 +72,12 @@ task<result<message<GroupStarted>>> replay::on_start(message<StartGroup> request
   if (auto queued = state_.request_start(wanted); !queued)
     co_return failure(std::move(queued.error()));
   changed();
-  while (!state_.started(wanted.group))
+  while (!state_.started(wanted.group)) {
+    if (!state_.awaited(wanted.group))
+      co_return failure(errc::cancelled, "group " + std::to_string(wanted.group.value) +
+                                             " was stopped while it waited for a slot");
     co_await changed_.raised();
+  }
   GroupStartedT answer;
   answer.group = wanted.group.value;
   co_return pack(answer);
@@ -83,6 +98,9 @@ task<result<message<GroupStaged>>> replay::on_stage(message<StageGroup> request)
     staged = store_->stage(rollout_partition, rows->rows(), kind);
     if (staged || staged.error().code != errc::exhausted) break;
     co_await changed_.raised();
+    if (!state_.started(group))
+      co_return failure(errc::conflict, "group " + std::to_string(group.value) +
+                                            " was stopped while it waited for room");
   }
   if (!staged) co_return failure(std::move(staged.error()));
   const auto replaced =
@@ -158,6 +176,30 @@ task<result<message<BatchConsumed>>> replay::on_consume(lease_ref lease,
   BatchConsumedT answer;
   answer.groups = consumed.groups.size();
   co_return pack(answer);
+}
+
+task<result<message<StaleProposed>>> replay::on_await_stale(message<AwaitStale> request) {
+  std::ignore = request; // It has no fields.
+  while (true) {
+    const auto stale = state_.stale_in_flight(version_);
+    if (!stale) co_return failure(stale.error());
+    if (!stale->empty()) {
+      StaleProposedT answer;
+      for (const group_id group : *stale)
+        answer.groups.push_back(group.value);
+      co_return pack(answer);
+    }
+    co_await changed_.raised();
+  }
+}
+
+task<void> replay::on_begun(message<GroupBegun> note) {
+  std::optional<weight_version> start;
+  if (note->start_version() >= 0)
+    start = weight_version(static_cast<std::uint64_t>(note->start_version()));
+  state_.begun(group_id(note->group()), start);
+  changed();
+  co_return;
 }
 
 task<void> replay::on_stop(message<StopGroup> note) {

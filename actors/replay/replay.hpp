@@ -44,6 +44,8 @@ private:
   task<result<message<BatchReady>>> on_await_batch(message<AwaitBatch> request);
   task<result<message<BatchClaimed>>> on_claim(lease_ref lease, message<ClaimBatch> request);
   task<result<message<BatchConsumed>>> on_consume(lease_ref lease, message<ConsumeBatch> request);
+  task<result<message<StaleProposed>>> on_await_stale(message<AwaitStale> request);
+  task<void> on_begun(message<GroupBegun> note);
   task<void> on_stop(message<StopGroup> note);
   task<void> on_discard(message<DiscardGroup> note);
   task<void> on_supply_ended(message<SupplyEnded> note);
@@ -51,7 +53,7 @@ private:
   captured_section capture() override;
 
   task<result<void>> evict();
-  [[nodiscard]] bool eviction_due() const;
+  [[nodiscard]] result<bool> eviction_due() const;
   result<message<BatchClaimed>> read_groups(const std::vector<replay_record>& records);
   void drop_rows(std::span<const row_id> rows);
   void clear_rows(std::span<const row_id> rows);

@@ -112,6 +112,7 @@ task<void> rollout::run() {
 task<result<void>> rollout::dispatch() {
   auto recovered = co_await recover();
   if (!recovered) co_return failure(std::move(recovered.error()));
+  groups_.spawn(&rollout::give_up_stale, this);
   while (true) {
     const next_supply next = state_.next_move();
     result<void> done;
@@ -154,7 +155,10 @@ task<result<void>> rollout::recover() {
   if (!started) co_return failure(std::move(started.error()));
   std::vector<PromptKeyT> waiting;
   for (const ledger_record& record : *records) {
-    if (record.phase == group_phase::reserved) waiting.push_back(key_of(record));
+    if (record.phase != group_phase::reserved) continue;
+    waiting.push_back(key_of(record));
+    if (record.content_attempt > 0)
+      reserved_attempts_.emplace(record.group, record.content_attempt);
   }
   auto fetched = co_await fetch(std::move(waiting));
   if (!fetched) co_return failure(std::move(fetched.error()));
@@ -277,7 +281,9 @@ task<result<void>> rollout::admit_next(next_supply next) {
   for (const group_id group : outcome->groups) {
     auto prompt = reserved_prompts_.extract(group);
     ensure(!prompt.empty(), "an admitted group was reserved here");
-    batch.push_back(make_group(std::move(prompt.mapped()), stamp, 0));
+    const auto attempt = reserved_attempts_.extract(group);
+    batch.push_back(
+        make_group(std::move(prompt.mapped()), stamp, attempt.empty() ? 0 : attempt.mapped()));
   }
   for (std::size_t i = 0; i < batch.size() && !enforced(rule::slot_per_group); ++i) {
     auto slot = co_await take_slot(batch[i]); // None starts before all have a place.
@@ -318,8 +324,11 @@ void rollout::start(group_ptr group) {
 task<void> rollout::run_group(group_ptr group) {
   const auto moved = [this] { flights_moved(); };
   const end_of_group bookkeeping(state_, group_id(group->prompt.group), group_ended_, moved);
-  auto done = co_await finish_group(group);
-  if (!done) fail(std::move(done.error()));
+  const group_id id(group->prompt.group);
+  auto ended = co_await first_of(finish_group(group), aborted(id));
+  aborted_.erase(id);
+  auto* const done = std::get_if<0>(&ended);
+  if (done != nullptr && !*done) fail(std::move(done->error()));
 }
 
 /// Attempts until the group is committed, or its failures say that it is dropped.
@@ -382,6 +391,7 @@ void rollout::flights_moved() {
 task<result<void>> rollout::produce(group_ptr group) {
   group->rollouts.assign(group->siblings, sibling_rollout());
   group->failed.reset();
+  tell_begun(group); // Nothing of an attempt before is kept.
   auto generated = co_await generate(group);
   if (!generated) co_return failure(std::move(generated.error()));
   scope scoring;
@@ -411,6 +421,7 @@ task<result<void>> rollout::generate(group_ptr group) {
                                                ": the token stream ended early");
     auto appended = append_tokens(*group, *(**item).operator->());
     if (!appended) co_return failure(std::move(appended.error()));
+    if (group->told_start < 0) tell_begun(group);
   }
   guard.finished();
   co_return result<void>();

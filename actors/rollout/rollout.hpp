@@ -23,6 +23,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -102,6 +103,12 @@ private:
   task<result<void>> generate(group_ptr group);
   task<void> score_sibling(group_ptr group, std::uint32_t sibling);
 
+  // Groups that are too old to be worth finishing (rollout_abort.cpp).
+  task<void> give_up_stale();
+  task<result<void>> abort(group_id group);
+  task<void> aborted(group_id group);
+  void tell_begun(group_ptr group);
+
   // Mutations: one lease each, shielded by the caller.
   task<result<void>> reserve(std::shared_ptr<const prompt_batch> batch, std::uint64_t admission);
   task<result<admission_outcome>> admit(std::uint64_t admission);
@@ -120,9 +127,13 @@ private:
   const std::shared_ptr<run_counters> counters_;
   rollout_state state_;
   std::map<group_id, PromptT> reserved_prompts_; ///< Of the groups that wait for admission.
-  std::vector<std::uint64_t> outstanding_;       ///< Groups at each generator.
+  /// Content attempts of restored groups among them, where they are not the first.
+  std::map<group_id, std::uint32_t> reserved_attempts_;
+  std::vector<std::uint64_t> outstanding_; ///< Groups at each generator.
   signal flights_moved_;
   signal group_ended_;
+  std::set<group_id> aborted_; ///< Their ledger entries are gone, their coroutines not yet.
+  signal groups_aborted_;
   scope groups_;
 };
 

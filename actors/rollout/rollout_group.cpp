@@ -49,6 +49,16 @@ bool all_finished(const rollout_group& group) {
   return std::ranges::all_of(group.rollouts, &sibling_rollout::finished);
 }
 
+std::int64_t start_version_of(const rollout_group& group) {
+  std::int64_t start = -1;
+  for (const sibling_rollout& rollout : group.rollouts) {
+    if (rollout.versions.empty()) continue;
+    const auto first = static_cast<std::int64_t>(rollout.versions.front());
+    start = start < 0 ? first : std::min(start, first);
+  }
+  return start;
+}
+
 StageGroupT staged_form(const rollout_group& group) {
   StageGroupT request;
   request.group = group.prompt.group;

@@ -50,7 +50,8 @@ struct rollout_group {
   std::uint32_t content_attempt = 0;
   std::uint32_t siblings = 0;
   std::vector<sibling_rollout> rollouts;
-  std::optional<error> failed; ///< First failure of a sibling's score.
+  std::optional<error> failed;  ///< First failure of a sibling's score.
+  std::int64_t told_start = -1; ///< What replay was told of the version of its first token.
 };
 
 using group_ptr = std::shared_ptr<rollout_group>;
@@ -61,6 +62,9 @@ using group_ptr = std::shared_ptr<rollout_group>;
 
 /// True once every sibling has its last token.
 [[nodiscard]] bool all_finished(const rollout_group& group);
+
+/// Version of the first token that is kept of any sibling; -1 while there is none.
+[[nodiscard]] std::int64_t start_version_of(const rollout_group& group);
 
 /// The staging request of a finished group: prompt and completion tokens in one row per sibling.
 [[nodiscard]] StageGroupT staged_form(const rollout_group& group);

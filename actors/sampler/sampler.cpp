@@ -68,8 +68,12 @@ task<result<message<GroupsReserved>>> sampler::on_reserve(lease_ref lease,
 task<result<message<AdmissionOpened>>>
 sampler::on_await_admission(message<AwaitAdmission> request) {
   std::ignore = request; // The gate is one for all admissions; which of them it is decides admit.
-  while (!state_.gate_open())
+  while (true) {
+    const auto open = state_.may_admit();
+    if (!open) co_return failure(open.error());
+    if (*open) break;
     co_await version_moved_.raised();
+  }
   AdmissionOpenedT answer;
   answer.dispatch_index = state_.next_dispatch_index();
   co_return pack(answer);

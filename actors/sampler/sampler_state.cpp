@@ -99,8 +99,8 @@ result<std::uint64_t> sampler_state::reserve(std::uint64_t admission,
   return static_cast<std::uint64_t>(image_.ledger.size());
 }
 
-bool sampler_state::gate_open() const {
-  return policy_->gate_open(image_.dispatch_index, image_.live_version);
+result<bool> sampler_state::may_admit() const {
+  return policy_->admits(image_.dispatch_index, image_.live_version);
 }
 
 result<admission_outcome> sampler_state::admit(std::uint64_t admission, event_stream& events,
@@ -116,11 +116,15 @@ result<admission_outcome> sampler_state::admit(std::uint64_t admission, event_st
                                        std::to_string(wanted) +
                                        " groups of a step: fill it up or drop it");
   // The gate may have closed since the wait ended; then nothing has happened.
-  if (!gate_open() && enforced(rule::gate_rechecked_under_lease)) return admission_outcome{};
+  const auto open = may_admit();
+  if (!open) return failure(open.error());
+  if (!*open && enforced(rule::gate_rechecked_under_lease)) return admission_outcome{};
+  const auto target = policy_->stamp(next_dispatch_index());
+  if (!target) return failure(target.error());
   admission_outcome outcome;
   outcome.admitted = true;
   outcome.dispatch_index = ++image_.dispatch_index;
-  outcome.target_step = policy_->stamp(outcome.dispatch_index);
+  outcome.target_step = *target;
   outcome.admission_version = image_.live_version;
   outcome.window = policy_->window();
   std::set<group_id> tail = std::move(batch->second);

@@ -78,14 +78,15 @@ public:
                                               event_stream& events, std::uint64_t transaction);
 
   /// Whether the next dispatch batch may be admitted. Promises nothing: `admit` decides.
-  [[nodiscard]] bool gate_open() const;
+  /// Errors: of a policy of a user's own; the run must end.
+  [[nodiscard]] result<bool> may_admit() const;
   /// Index that the next admission gets.
   [[nodiscard]] std::int64_t next_dispatch_index() const { return image_.dispatch_index + 1; }
 
   /// Rechecks the gate; if it is open, moves the dispatch index and makes the first N groups of the
   /// admission ADMITTED. The rest gets a fresh admission id.
   /// Errors: not_found if no RESERVED group belongs to the admission; conflict if it has fewer than
-  /// N groups and the sampler stamps, since such a step could never fill.
+  /// N groups and the sampler stamps, since such a step could never fill; those of a policy.
   [[nodiscard]] result<admission_outcome> admit(std::uint64_t admission, event_stream& events,
                                                 std::uint64_t transaction);
 

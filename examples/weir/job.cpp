@@ -1,6 +1,7 @@
 #include "examples/weir/job.hpp"
 
 #include "actors/environment/environment_state.hpp"
+#include "examples/weir/samplers.hpp"
 #include "kernels/parallel.hpp"
 
 #include <algorithm>
@@ -13,22 +14,6 @@ namespace {
 
 constexpr std::uint64_t dataset_bytes_max = 64ULL << 30;
 constexpr std::uint64_t model_file_bytes_max = 64ULL << 30;
-
-std::string_view sampler_name(sampler_kind kind) {
-  switch (kind) {
-  case sampler_kind::in_order:
-    return "in_order";
-  case sampler_kind::weight_fifo:
-    return "weight_fifo";
-  case sampler_kind::ready_first:
-    return "ready_first";
-  case sampler_kind::windowed:
-    return "windowed";
-  case sampler_kind::custom:
-    return "custom";
-  }
-  return "in_order";
-}
 
 std::string_view device_name(device_kind kind) {
   switch (kind) {
@@ -209,17 +194,6 @@ result<kernels::float_buffer> read_model(dataplane::disk& storage, const std::st
   return weights;
 }
 
-result<std::shared_ptr<const sampler_policy>> policy_of(const run_config& config) {
-  sampler_options options;
-  options.name = sampler_name(config.async_rl.sampler.name);
-  options.max_lookahead_versions =
-      static_cast<std::int64_t>(config.async_rl.sampler.max_lookahead_versions);
-  options.max_staleness_versions =
-      static_cast<std::int64_t>(config.async_rl.sampler.max_staleness_versions);
-  options.sample_freshest_first = config.async_rl.sampler.sample_freshest_first;
-  return make_sampler_policy(options);
-}
-
 result<scorer> exact_answer_of(const run_config& config) {
   const exact_answer_config& from = config.env.exact_answer;
   exact_answer_options options;
@@ -281,7 +255,7 @@ result<job> sketch_job(dataplane::disk& storage, const run_config& config) {
   work.records = std::move(*records);
   if (auto fine = check_lengths(work); !fine) return failure(std::move(fine.error()));
   if (auto fine = check_environment(config); !fine) return failure(std::move(fine.error()));
-  auto policy = policy_of(config);
+  auto policy = sampler_of(config);
   if (!policy) return failure(std::move(policy.error()));
   work.policy = std::move(*policy);
   auto stops = stop_tokens_of(config, *work.text);

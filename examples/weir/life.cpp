@@ -198,6 +198,7 @@ main_job main_job_of(const job& work, const std::shared_ptr<run_output>& output)
   };
   made.loader = loader_options_of(config);
   made.rollout = rollout_options_of(config);
+  made.rollout.limits.stamps = work.policy->stamps(); // A custom sampler's, too.
   made.codec = text_codec_of(work);
   made.replay = replay_options_of(config);
   made.rows = row_options_of(config);

@@ -13,9 +13,6 @@ struct gap {
 };
 
 constexpr gap gaps[] = {
-    {"async_rl.sampler.name",
-     [](const run_config& config) { return config.async_rl.sampler.name == sampler_kind::custom; },
-     "use a built-in sampler"},
     {"async_rl.generator_health.probe_interval_s",
      [](const run_config& config) {
        return config.async_rl.generator_health != generator_health_config();

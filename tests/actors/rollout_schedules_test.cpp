@@ -253,8 +253,8 @@ private:
     const weight_version version = now.trainer.version();
     if (now.trainer.publish_due()) return publish();
     if (now.trained) return consume(step);
-    if (now.replay.evictable(version))
-      for (const group_id group : now.replay.evict(version, log_.stream, 1).groups)
+    if (*now.replay.eviction_due(version))
+      for (const group_id group : now.replay.evict(version, log_.stream, 1)->groups)
         end(group, fate::dropped);
     const std::uint64_t target = now.sampler.target(step) - now.replay.claimed(step);
     const std::uint64_t chunk = target > 1 && chance(3) ? target - 1 : target;

@@ -44,7 +44,7 @@ int admitted_at_one_opening() {
     const auto groups = reservations(admission * step_groups, step_groups);
     REQUIRE(sampler.reserve(admission, groups, log.stream, 1).has_value());
   }
-  REQUIRE(sampler.gate_open()); // Both saw this, and both enter.
+  REQUIRE(*sampler.may_admit()); // Both saw this, and both enter.
   int admitted = 0;
   for (const std::uint64_t admission : {0U, 1U}) {
     const auto outcome = sampler.admit(admission, log.stream, 2 + admission);

@@ -1,9 +1,11 @@
 #include "tests/simulation/tiny_job.hpp"
 
+#include "actors/sampler/custom_sampler.hpp"
 #include "tests/simulation/pool_stream.hpp"
 #include "tests/simulation/scripted_generator.hpp"
 #include "tests/simulation/tiny_learner.hpp"
 
+#include <cstdio>
 #include <utility>
 
 namespace weir::sim {
@@ -23,13 +25,22 @@ std::shared_ptr<const dataset> make_dataset(const run_plan& plan) {
   return std::make_shared<const dataset>(std::move(*records));
 }
 
-std::shared_ptr<const sampler_policy> make_policy_of(const sampler_choice& sampler) {
+/// A built-in sampler, or one of a shared object: "libmine.so:my_sampler".
+std::shared_ptr<const sampler_policy> make_policy_of(const run_plan& plan,
+                                                     const sampler_choice& sampler) {
+  if (!is_built_in_sampler(sampler.name)) {
+    auto custom = make_custom_sampler(
+        sampler.name, {}, {.window = sampler.window, .groups_per_step = plan.groups_per_step});
+    if (!custom) std::fprintf(stderr, "%s\n", custom.error().text.c_str());
+    ensure(custom.has_value(), "a plan names a sampler that can be loaded");
+    return *custom;
+  }
   sampler_options options;
   options.name = sampler.name;
   options.max_lookahead_versions = static_cast<std::int64_t>(sampler.window);
   options.max_staleness_versions = static_cast<std::int64_t>(sampler.window);
   auto policy = make_sampler_policy(options);
-  ensure(policy.has_value(), "a plan names a built-in sampler");
+  ensure(policy.has_value(), "the window of a plan is valid");
   return *policy;
 }
 
@@ -136,7 +147,7 @@ main_job tiny_job(const run_plan& plan, const sampler_choice& sampler, world& en
                   const std::shared_ptr<observed>& seen) {
   main_job job;
   job.records = make_dataset(plan);
-  job.policy = make_policy_of(sampler);
+  job.policy = make_policy_of(plan, sampler);
   job.learning = std::make_shared<tiny_learner>(
       tiny_learner_options{plan.seed, plan.dataset, plan.siblings, 1});
   job.first_policy = make_policy(tiny_policy());
@@ -163,6 +174,7 @@ restore_request request_of(const run_plan& plan, const main_job& job) {
   request.checkpoint_directory = checkpoint_directory_path;
   request.policy = job.policy;
   request.groups_per_step = plan.groups_per_step;
+  request.find_prompt = prompt_lookup_of(job);
   return request;
 }
 
