@@ -24,8 +24,8 @@ public:
   /// an earlier one ended. @pre chains > 0, first <= end.
   chain_schedule(std::size_t chains, std::size_t first, std::size_t end)
       : end_(end), chains_(chains) {
-    for (std::size_t link = first; link < first + chains; ++link)
-      chains_[link % chains].next = link;
+    for (std::size_t next = first; next < first + chains; ++next)
+      chains_[next % chains].next = next;
   }
 
   /// Thread-safe. Gives `finished` back, if there is one, and takes the next link of the free chain

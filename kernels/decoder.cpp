@@ -40,6 +40,7 @@ public:
   result<void> admit(const decode_request& request) override;
   result<std::span<const emitted_token>> step() override;
   std::uint32_t abort(std::uint64_t tag) override { return batch_.abort(tag); }
+  void reset() override;
 
   std::uint32_t live_sequences() const noexcept override { return batch_.cache().live_sequences(); }
   std::uint32_t live_groups() const noexcept override { return batch_.live_groups(); }
@@ -118,6 +119,12 @@ result<std::span<const emitted_token>> batch_decoder::step() {
   for (const kv_block_copy& copy : step.copies)
     forward_.copy_block(copy);
   return step.emitted;
+}
+
+void batch_decoder::reset() {
+  batch_ = decoder_batch(config_, options_);
+  shelf_.clear();
+  failed_.reset();
 }
 
 const packed_weights& batch_decoder::weights_of(const decode_segment& segment) const {

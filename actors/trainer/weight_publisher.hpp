@@ -10,6 +10,7 @@
 
 #include "actors/protocols.hpp"
 #include "actors/runtime/channel.hpp"
+#include "actors/runtime/handle.hpp"
 #include "actors/runtime/scope.hpp"
 #include "actors/runtime/task.hpp"
 #include "actors/runtime/world.hpp"
