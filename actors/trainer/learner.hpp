@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace weir {
@@ -59,6 +60,13 @@ public:
   [[nodiscard]] virtual result<void> add_groups(const std::vector<ClaimedGroupT>& groups) = 0;
   /// The policy after the open step; the one before it when no chunk had a trainable token.
   [[nodiscard]] virtual result<learned> finish_step() = 0;
+  /// One step over all its groups at once.
+  [[nodiscard]] result<learned> learn(const policy_ptr& before,
+                                      const std::vector<ClaimedGroupT>& groups) {
+    if (auto begun = begin_step(before); !begun) return failure(std::move(begun.error()));
+    if (auto added = add_groups(groups); !added) return failure(std::move(added.error()));
+    return finish_step();
+  }
   /// Supervised step number `step` of the warm-up: the same batch whenever it is asked again.
   [[nodiscard]] virtual result<learned> warm_up(const policy_ptr& before, std::uint64_t step) = 0;
   /// Completions to measure the warm-up by: the same ones whenever it is asked again.
