@@ -36,7 +36,8 @@ trainer::trainer(context ctx, trainer_options options, trainer_peers peers, trai
     : participant(std::move(ctx), barrier_role::both, events), options_(options),
       peers_(std::move(peers)), engine_(std::move(engine)), state_(std::move(state)),
       restored_(restored), warmed_up_(restored || options.warmup.max_steps == 0),
-      publisher_(clock(), peers_.generators, {.transfer_timeout = options_.weights_timeout},
+      publisher_(clock(), peers_.generators,
+                 {.transfer_timeout = options_.weights_timeout, .attendance = options_.attendance},
                  [this](const std::string& text) { log(log_level::warning, text); }) {}
 
 task<void> trainer::run() {

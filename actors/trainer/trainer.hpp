@@ -53,6 +53,8 @@ struct trainer_options {
   /// Until new weights are live on every generator.
   std::chrono::nanoseconds weights_timeout = std::chrono::seconds(60);
   std::chrono::nanoseconds env_timeout = std::chrono::seconds(60);
+  /// As in weight_publisher_options.
+  std::chrono::nanoseconds attendance = std::chrono::seconds(20);
   /// Until a bundle that the trainer waits for is published, or its cut was made.
   std::chrono::nanoseconds save_timeout = std::chrono::seconds(60);
 };

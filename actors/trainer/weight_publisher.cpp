@@ -9,10 +9,6 @@ namespace weir {
 
 namespace {
 
-/// How long a request stays with a generator that lost nothing, before it is asked again: below any
-/// timeout of a watchdog.
-constexpr std::chrono::nanoseconds attendance = std::chrono::seconds(20);
-
 std::string in_seconds(std::chrono::nanoseconds time) {
   return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(time).count()) + " s";
 }
@@ -99,7 +95,7 @@ task<void> weight_publisher::attend(std::size_t index) {
   const auto request = pack(AwaitWeightsLostT());
   while (true) {
     if (receivers_[index].has) {
-      auto lost = co_await generators_[index].ask(request, within(attendance));
+      auto lost = co_await generators_[index].ask(request, within(options_.attendance));
       if (!lost && lost.error().code == errc::timed_out) continue;
       if (!lost && lost.error().code != errc::unavailable) co_return; // Our own end, for one.
       receivers_[index].has.reset();

@@ -35,6 +35,9 @@ struct published_version {
 struct weight_publisher_options {
   /// Until a generator says that new weights are live.
   std::chrono::nanoseconds transfer_timeout = std::chrono::seconds(60);
+  /// How long a request stays with a generator that lost nothing before it is asked again: less
+  /// than what a watchdog takes for a stall.
+  std::chrono::nanoseconds attendance = std::chrono::seconds(20);
   /// Between two attempts to reach a generator that is being restarted.
   std::chrono::nanoseconds retry_pause = std::chrono::milliseconds(20);
 };

@@ -5,6 +5,7 @@
 #include "kernels/device_stream.hpp"
 #include "kernels/parallel.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -118,6 +119,8 @@ trainer_options trainer_options_of(const run_config& config) {
   options.env_timeout = seconds(config.async_rl.rollout_failure.env_timeout_s);
   options.groups_per_chunk_min = config.async_rl.min_groups_for_streaming_train;
   options.earlier_versions = earlier_versions(config);
+  options.attendance =
+      std::min(options.attendance, seconds(config.async_rl.stall_watchdog.stall_timeout_s) / 4);
   return options;
 }
 
