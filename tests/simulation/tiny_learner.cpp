@@ -84,7 +84,6 @@ result<policy_ptr> read_tiny_version(const restored_states& states, weight_versi
 result<void> tiny_learner::begin_step(const policy_ptr& before) {
   next_ = tiny(before);
   report_ = {};
-  weights_[next_.step] = next_.bits;
   return {};
 }
 
@@ -121,12 +120,13 @@ result<learned> tiny_learner::finish_step() {
   return learned{make_policy(next_), report_};
 }
 
-/// A token says by its value which weights made it. Versions of earlier lives are not known here.
+/// A token says by its value which weights made it. What was published in earlier lives is not
+/// known here.
 result<void> tiny_learner::check_versions(const ClaimedGroupT& group) const {
   for (const auto& row : group.siblings)
     for (std::size_t i = 0; i < row->versions.size(); ++i) {
-      const auto weights = weights_.find(row->versions[i]);
-      if (weights == weights_.end()) continue;
+      const auto weights = published_->find(row->versions[i]);
+      if (weights == published_->end()) continue;
       if (made_by(row->tokens[row->prompt_length + i], weights->second)) continue;
       return failure(errc::internal,
                      "group " + std::to_string(group.group) + " has a token that bears version " +
@@ -166,6 +166,7 @@ result<std::vector<warmup_sample>> tiny_learner::sample(const policy_ptr&) {
 }
 
 attachment tiny_learner::publish(const policy_ptr& policy) const {
+  published_->insert_or_assign(tiny(policy).step, tiny(policy).bits);
   return copy_attachment(encode(tiny(policy)));
 }
 

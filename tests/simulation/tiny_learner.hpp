@@ -70,7 +70,9 @@ private:
   const tiny_learner_options options_;
   tiny_policy next_; ///< Of the open step.
   learning_report report_;
-  std::map<std::uint64_t, std::uint64_t> weights_; ///< By version: all that were seen in this life.
+  /// By version, what was published in this life. Shared, since publishing changes no learner.
+  const std::shared_ptr<std::map<std::uint64_t, std::uint64_t>> published_ =
+      std::make_shared<std::map<std::uint64_t, std::uint64_t>>();
 };
 
 } // namespace weir::sim
