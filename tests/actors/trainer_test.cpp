@@ -7,6 +7,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -15,10 +17,9 @@ namespace {
 
 /// What happens to the trainer, and what it did: one line each, in order.
 struct trainer_script {
-  std::vector<std::uint64_t> ready; ///< Groups that are there at each look of the trainer.
+  std::vector<std::uint64_t> ready = {}; ///< Groups that are there at each look of the trainer.
   std::vector<std::uint64_t> targets = {4};
-  std::vector<std::string> did;
-  std::uint64_t tokens_in_group = 1;
+  std::vector<std::string> did = {};
   std::size_t looks = 0;
   std::size_t reads = 0;
 };
@@ -34,7 +35,6 @@ public:
   explicit counting_learner(script_ptr script) : script_(std::move(script)) {}
   result<void> begin_step(const policy_ptr& before) override {
     groups_ = *static_cast<const std::uint64_t*>(before.get());
-    script_->did.emplace_back("begin");
     return {};
   }
   result<void> add_groups(const std::vector<ClaimedGroupT>& groups) override {
@@ -128,10 +128,7 @@ private:
     while (true)
       co_await never_.raised();
   }
-  task<void> on_live(message<VersionLive> note) {
-    script_->did.push_back("live " + std::to_string(note->version()));
-    co_return;
-  }
+  task<void> on_live(message<VersionLive>) { co_return; }
   task<void> on_moved(message<VersionMoved>) { co_return; }
 
   const script_ptr script_;
@@ -173,8 +170,21 @@ std::vector<std::string> train(trainer_script what, trainer_options options,
   return script->did;
 }
 
+trainer_options until(std::uint64_t step, std::uint64_t groups_per_chunk_min = 1'000'000,
+                      std::uint64_t earlier = 0) {
+  trainer_options options;
+  options.max_num_steps = step;
+  options.groups_per_chunk_min = groups_per_chunk_min;
+  options.earlier_versions = earlier;
+  return options;
+}
+
 std::shared_ptr<const void> policy(std::uint64_t groups) {
   return std::make_shared<const std::uint64_t>(groups);
+}
+
+trainer_image fresh() {
+  return {0, weight_version(0), policy(0), {}};
 }
 
 using lines = std::vector<std::string>;
@@ -184,36 +194,26 @@ using lines = std::vector<std::string>;
 TEST_SUITE("actors/trainer") {
   TEST_CASE(
       "a step is trained as its groups come, in chunks of at least so many, and consumed whole") {
-    CHECK(train({.ready = {2, 3}}, {.max_num_steps = 1, .groups_per_chunk_min = 2},
-                {0, weight_version(0), policy(0)}) ==
-          lines{"version 0", "live 0", "begin", "await 2 to 4", "train 2", "await 2 to 2",
-                "train 2", "consume", "version 1", "live 1"});
-    CHECK(train({.ready = {3, 1}}, {.max_num_steps = 1, .groups_per_chunk_min = 3},
-                {0, weight_version(0), policy(0)}) ==
-          lines{"version 0", "live 0", "begin", "await 3 to 4", "train 3", "await 1 to 1",
-                "train 1", "consume", "version 1", "live 1"});
+    CHECK(train({.ready = {2, 3}}, until(1, 2), fresh()) ==
+          lines{"version 0", "await 2 to 4", "train 2", "await 2 to 2", "train 2", "consume",
+                "version 1"});
+    CHECK(train({.ready = {3, 1}}, until(1, 3), fresh()) ==
+          lines{"version 0", "await 3 to 4", "train 3", "await 1 to 1", "train 1", "consume",
+                "version 1"});
   }
 
   TEST_CASE("the target is read after every wait: a step that shrinks meanwhile ends with less") {
     // A group is given up while the trainer waits: it is woken, and finds the step complete.
-    CHECK(train({.ready = {3, 0}, .targets = {4, 4, 3}},
-                {.max_num_steps = 1, .groups_per_chunk_min = 2},
-                {0, weight_version(0), policy(0)}) ==
-          lines{"version 0", "live 0", "begin", "await 2 to 4", "train 3", "await 1 to 1",
-                "consume", "version 1", "live 1"});
+    CHECK(train({.ready = {3, 0}, .targets = {4, 4, 3}}, until(1, 2), fresh()) ==
+          lines{"version 0", "await 2 to 4", "train 3", "await 1 to 1", "consume", "version 1"});
     // Before its first chunk: the chunk is smaller.
-    CHECK(train({.ready = {1, 2}, .targets = {4, 2}},
-                {.max_num_steps = 1, .groups_per_chunk_min = 4},
-                {0, weight_version(0), policy(0)}) ==
-          lines{"version 0", "live 0", "begin", "await 4 to 4", "await 2 to 2", "train 2",
-                "consume", "version 1", "live 1"});
+    CHECK(train({.ready = {1, 2}, .targets = {4, 2}}, until(1, 4), fresh()) ==
+          lines{"version 0", "await 4 to 4", "await 2 to 2", "train 2", "consume", "version 1"});
   }
 
   TEST_CASE("a restored trainer gives its version to the generators before anything else") {
-    const lines did =
-        train({.ready = {4}}, {.max_num_steps = 13}, {12, weight_version(12), policy(7)});
-    REQUIRE(did.size() > 3);
-    CHECK(lines(did.begin(), did.begin() + 3) == lines{"version 12", "live 12", "begin"});
+    CHECK(train({.ready = {4}}, until(13), {12, weight_version(12), policy(7), {}}) ==
+          lines{"version 12", "await 4 to 4", "train 4", "consume", "version 13"});
   }
 
   TEST_CASE("with pinned weights the earlier versions come first, and are not sent again") {
@@ -222,9 +222,9 @@ TEST_SUITE("actors/trainer") {
         weight_version(5),
         policy(20),
         {{weight_version(3), policy(12)}, {weight_version(4), policy(16)}}};
-    CHECK(train({.ready = {4}}, {.max_num_steps = 6, .earlier_versions = 2}, restored, 2) ==
-          lines{"version 3", "version 4", "version 5", "live 5", "begin", "await 4 to 4", "train 4",
-                "consume", "version 6", "live 6"});
+    CHECK(train({.ready = {4}}, until(6, 1, 2), restored, 2) ==
+          lines{"version 3", "version 4", "version 5", "await 1 to 4", "train 4", "consume",
+                "version 6"});
   }
 }
 

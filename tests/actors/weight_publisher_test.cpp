@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 /// What a generator of these tests does, and what it was sent, over all its lives.
 struct receiver_script {
-  std::vector<std::uint64_t> taken;
+  std::vector<std::uint64_t> taken = {};
   int lives = 0;
   std::uint64_t fails_at = 1'000; ///< Once, when it is sent this version.
   std::uint64_t hangs_at = 1'000;
