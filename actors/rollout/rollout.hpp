@@ -23,6 +23,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -49,6 +50,8 @@ struct rollout_options {
   std::chrono::nanoseconds request_timeout = std::chrono::seconds(30);
   /// How long one wait at a gate or for a slot lasts before it is asked again.
   std::chrono::nanoseconds gate_timeout = std::chrono::seconds(60);
+  /// `weight_update: pinned`; without them, groups take what is live.
+  std::optional<weight_pins> pins = {};
 };
 
 /// Everybody the rollout actor asks.
