@@ -11,6 +11,11 @@ struct run_counters {
   std::atomic<std::uint64_t> tokens_generated{0};
   std::atomic<std::uint64_t> groups_in_flight{0};
   std::atomic<std::uint64_t> groups_buffered{0};
+  /// Of this life: groups that failed for good, those whose place a spare took, and finished groups
+  /// that were promoted into such a place.
+  std::atomic<std::uint64_t> prompts_dropped{0};
+  std::atomic<std::uint64_t> prompts_replaced{0};
+  std::atomic<std::uint64_t> prompts_promoted{0};
 };
 
 } // namespace weir

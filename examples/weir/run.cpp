@@ -88,6 +88,9 @@ void print_restore(run_output& output, const begun_life& begun, double took_s) {
                          "  siblings kept {}  tokens kept {}  prompts lost 0  seconds {:.2f}",
                          plan.ready.size(), plan.admitted.size(), plan.reserved.size(),
                          plan.groups_reissued, plan.siblings_kept, plan.tokens_kept, took_s));
+  if (const auto& dropped = begun.states->dropped.groups; !dropped.empty())
+    output.say(
+        fmt::format("  {} ready groups are generated again (--drop-replay)", dropped.size()));
   for (const restamped_group& group : begun.states->changes.groups)
     output.say(fmt::format("  group {}: step {} is now step {}", group.group.value,
                            group.target_before, group.target_after));
@@ -164,6 +167,7 @@ result<begun_life> running::begin() {
   request.checkpoint_directory = places_.checkpoint_directory;
   request.from = std::exchange(arguments_.from, std::nullopt);
   request.fresh = std::exchange(arguments_.fresh, false);
+  request.drop_replay = std::exchange(arguments_.drop_replay, false);
   request.policy = work_->policy;
   request.groups_per_step = work_->config.grpo.num_prompts_per_step;
   const std::string new_run = "run-" + env_.clock().wall_text();
