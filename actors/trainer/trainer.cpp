@@ -25,11 +25,21 @@ double mean_reward(const std::vector<ClaimedGroupT>& groups) {
   return siblings > 0 ? sum / static_cast<double>(siblings) : 0.0;
 }
 
-double mean_staleness(const std::vector<ClaimedGroupT>& groups, std::uint64_t version) {
+double mean_lag(const std::vector<ClaimedGroupT>& groups, std::uint64_t version) {
   double sum = 0.0;
   for (const ClaimedGroupT& group : groups)
     sum += static_cast<double>(version - std::min(version, group.start_version));
   return groups.empty() ? 0.0 : sum / static_cast<double>(groups.size());
+}
+
+/// Groups by their lag; the last bucket has all that lag more.
+std::vector<std::uint64_t> lag_histogram(const std::vector<ClaimedGroupT>& groups,
+                                         std::uint64_t version) {
+  constexpr std::uint64_t last = 8;
+  std::vector<std::uint64_t> counts(last + 1, 0);
+  for (const ClaimedGroupT& group : groups)
+    ++counts[std::min(last, version - std::min(version, group.start_version))];
+  return counts;
 }
 
 } // namespace
@@ -367,11 +377,13 @@ void trainer::tell_step(std::uint64_t step, const batch& groups, const learning_
   told.loss = static_cast<float>(report.loss);
   told.grad_norm = static_cast<float>(report.grad_norm);
   told.tokens = report.tokens;
-  told.staleness = static_cast<float>(mean_staleness(groups, step));
+  told.chunks = 1;
+  told.lag_mean = mean_lag(groups, step);
+  told.staleness = lag_histogram(groups, step);
   told.kl = static_cast<float>(report.kl);
   told.clip_fraction = static_cast<float>(report.clip_fraction);
   told.train_ns = static_cast<std::uint64_t>(trained_ns);
-  told.wait_ns = static_cast<std::uint64_t>(waited_ns);
+  told.waited_ns = static_cast<std::uint64_t>(waited_ns);
   peers_.observer.tell(pack(told));
 }
 

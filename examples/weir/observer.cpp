@@ -26,7 +26,7 @@ task<void> observer::on_step(message<StepFinished> note) {
   state.loss = static_cast<double>(note->loss());
   state.tokens_per_second =
       elapsed > 0.0 ? static_cast<double>(tokens - last_tokens_) / elapsed : 0.0;
-  state.staleness = static_cast<double>(note->staleness());
+  state.staleness = note->lag_mean();
   state.groups_in_flight = counters_->groups_in_flight.load();
   state.groups_buffered = counters_->groups_buffered.load();
   if (published_ns_ != 0) {
@@ -42,8 +42,8 @@ task<void> observer::on_step(message<StepFinished> note) {
       "\"staleness\": {:.4f}, \"groups\": {}, \"tokens\": {}, \"tokens_per_second\": {:.1f}, "
       "\"train_ns\": {}, \"wait_ns\": {}}}",
       life().value, note->step(), note->reward(), note->loss(), note->grad_norm(), note->kl(),
-      note->clip_fraction(), note->staleness(), note->groups(), note->tokens(),
-      state.tokens_per_second, note->train_ns(), note->wait_ns()));
+      note->clip_fraction(), note->lag_mean(), note->groups(), note->tokens(),
+      state.tokens_per_second, note->train_ns(), note->waited_ns()));
   co_return;
 }
 
