@@ -1,7 +1,6 @@
 #include "tests/simulation/final_checks.hpp"
 
 #include "actors/audit/run_audit.hpp"
-#include "actors/runtime/world.hpp"
 #include "tests/simulation/tiny_job.hpp"
 
 #include <algorithm>
@@ -75,8 +74,8 @@ result<void> check_nothing_left(composed_life& life, const run_plan& plan, finis
   return {};
 }
 
-result<void> look_at_the_end(dataplane::disk& storage, const run_plan& plan,
-                             const sampler_choice& sampler, final_state& state) {
+result<void> look_at_the_end(dataplane::disk& storage, const restore_request& request,
+                             final_state& state) {
   if (auto fine = check_no_leftovers(storage); !fine) return fine;
   auto audit = audit_run(storage, run_directory_path);
   if (!audit) return failure(std::move(audit.error()));
@@ -87,9 +86,7 @@ result<void> look_at_the_end(dataplane::disk& storage, const run_plan& plan,
   const auto newest = dataplane::newest_valid_bundle(storage, checkpoint_directory_path, *survey);
   if (!newest) return failure(newest.error());
   if (!*newest) return wrong("the job is done, and there is no bundle");
-  world unused;
-  const main_job job = tiny_job(plan, sampler, unused, nullptr);
-  const auto states = load_bundle(storage, request_of(plan, job), (*newest)->chosen);
+  const auto states = load_bundle(storage, request, (*newest)->chosen);
   if (!states) return failure(states.error());
   const auto policy = read_tiny_policy(*states);
   if (!policy) return failure(policy.error());

@@ -25,9 +25,10 @@ struct final_state {
 [[nodiscard]] result<void> check_nothing_left(composed_life& life, const run_plan& plan,
                                               finish_reason end);
 
-/// Audits the run on `storage` and reads its last bundle into `state`; no file is left over.
-[[nodiscard]] result<void> look_at_the_end(dataplane::disk& storage, const run_plan& plan,
-                                           const sampler_choice& sampler, final_state& state);
+/// Audits the run on `storage` and reads its last bundle, as `request` restores it, into `state`;
+/// no file is left over.
+[[nodiscard]] result<void> look_at_the_end(dataplane::disk& storage, const restore_request& request,
+                                           final_state& state);
 
 /// The run that was disturbed trained on what the undisturbed one did, as far as that is promised.
 [[nodiscard]] result<void> compare(const run_plan& plan, const final_state& undisturbed,
