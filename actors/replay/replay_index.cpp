@@ -166,8 +166,6 @@ result<decoded_replay> decode_replay(std::span<const std::byte> section) {
   for (const auto& one : packed->groups) {
     auto record = unpack(*one);
     if (!record) return failure(record.error());
-    if (!record->hash && packed->format_version >= 2)
-      return corrupt("group " + std::to_string(one->group) + " has no content hash");
     if (decoded.image.find(record->group) != nullptr)
       return corrupt("group " + std::to_string(one->group) + " stands in the index twice");
     decoded.image.put(std::move(*record));

@@ -49,6 +49,11 @@ next_supply rollout_state::next_move() const {
     return {.move = supply_move::divert, .admission = admission, .groups = wanted};
   if (present >= wanted)
     return {.move = supply_move::admit, .admission = admission, .groups = present};
+  // Spares of a life that replaced, in one that does not: ordinary prompts again.
+  if (limits_.reserve_low == 0 && spares_ > 0)
+    return {.move = supply_move::drain,
+            .admission = admission,
+            .groups = std::min(wanted - present, spares_)};
   if (data_ended_) return at_the_end();
   return {.move = supply_move::reserve, .admission = admission, .groups = wanted - present};
 }
@@ -61,7 +66,7 @@ next_supply rollout_state::at_the_end() const {
   const std::uint64_t admission = waiting ? reserved_.front().admission : next_admission_;
   const std::uint64_t present = waiting ? reserved_.front().groups.size() : 0;
   const bool whole = present + spares_ >= wanted;
-  if (spares_ > 0 && (whole || !limits_.stamps || running_.empty())) {
+  if (spares_ > 0 && (whole || running_.empty())) {
     const std::uint64_t missing = std::min(wanted - present, spares_);
     return {.move = supply_move::drain, .admission = admission, .groups = missing};
   }

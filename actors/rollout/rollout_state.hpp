@@ -61,7 +61,7 @@ struct recovery_plan {
 enum class supply_move : std::uint8_t {
   reserve,        ///< Take `groups` prompts from the dataloader into `admission`.
   divert,         ///< Set a whole batch of `groups` aside; a shorter one joins `admission`.
-  drain,          ///< Move at most `groups` spares into `admission`: the data ended.
+  drain,          ///< Move at most `groups` spares into `admission`.
   admit,          ///< Await the gate, then admit `admission`.
   drop_remainder, ///< Drop the groups of `admission`: no whole step is left (end_of_data).
   wait,           ///< Nothing until a running group ends.

@@ -97,7 +97,7 @@ TEST_SUITE("actors/health_state") {
     CHECK(ended.error().text ==
           "0 of 2 generators are healthy, fewer than the 1 of "
           "async_rl.generator_health.min_healthy for 61 s; generator-0 answers no probe since 66 "
-          "s (timed_out: no answer); generator-1 answers no probe since 61 s (timed_out: no "
+          "s (timed out: no answer); generator-1 answers no probe since 61 s (timed out: no "
           "answer)");
   }
 

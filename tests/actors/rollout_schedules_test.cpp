@@ -53,6 +53,8 @@ failure_limits limits_of(const weather& conditions) {
   failure_limits limits = tolerant();
   limits.replace_dropped_prompts = conditions.replace;
   limits.max_replacement_attempts = 2;
+  if (conditions.replace) limits.max_infra_attempts_per_prompt = 2;
+  if (conditions.replace) limits.max_data_attempts_per_prompt = 1;
   return limits;
 }
 
@@ -399,8 +401,8 @@ private:
     restamped_ = restamped_ || report->restamped;
     REQUIRE(live_->sampler.load(ledger->image).has_value());
     REQUIRE(live_->replay.load(index->image).has_value());
-    recovery_plan plan =
-        plan_recovery(live_->sampler.unfinished(), live_->sampler.next_admission(), tolerant());
+    recovery_plan plan = plan_recovery(live_->sampler.unfinished(), live_->sampler.next_admission(),
+                                       limits_of(weather_));
     plan.spares = live_->sampler.spares();
     live_->rollout.recover(plan);
     handed_out_ = saved_.handed_out;

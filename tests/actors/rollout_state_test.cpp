@@ -174,13 +174,14 @@ TEST_SUITE("actors/rollout_state") {
     CHECK(state.next_move().move == supply_move::finish);
   }
 
-  TEST_CASE("without stamps all spares run in the end, a last short batch included") {
-    rollout_state state({.groups_per_step = 3, .inflight_max = 8, .stamps = false});
+  TEST_CASE("spares that will replace nobody are ordinary prompts again") {
+    rollout_state state = rollouts(false);
     state.spares_are(2); // From a life with another sampler.
-    state.end_data();
     CHECK(state.next_move() == next_supply{supply_move::drain, 0, 2});
     state.reserved(0, ids({0, 1}));
     state.spares_are(0);
+    CHECK(state.next_move() == next_supply{supply_move::reserve, 0, 1});
+    state.end_data();
     CHECK(state.next_move() == next_supply{supply_move::admit, 0, 2});
   }
 

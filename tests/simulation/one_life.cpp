@@ -5,6 +5,7 @@
 #include "tests/simulation/tiny_job.hpp"
 #include "tests/support/crash_disk.hpp"
 
+#include <tuple>
 #include <utility>
 
 namespace weir::sim {

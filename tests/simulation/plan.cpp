@@ -94,9 +94,9 @@ void choose_world(run_plan& plan) {
   plan.hold_limit = plan.barrier_timeout * 2 + nanoseconds(1);
 }
 
-void choose_deaths(run_plan& plan) {
+void choose_restores(run_plan& plan) {
   chooser choose(plan.seed, 7);
-  if (choose.one_in(5)) plan.deaths_one_in = choose.between(4, 20);
+  plan.drops_replay = choose.one_in(6);
 }
 
 void choose_drops(run_plan& plan) {
@@ -125,7 +125,7 @@ run_plan plan_of(std::uint64_t seed, const std::vector<std::string>& samplers) {
   choose_saving(plan);
   choose_world(plan);
   choose_drops(plan);
-  choose_deaths(plan);
+  choose_restores(plan);
   return plan;
 }
 
@@ -191,6 +191,7 @@ std::string to_string(const run_plan& plan) {
   if (plan.reserve_low > 0)
     text += ", reserve " + std::to_string(plan.reserve_low) + " with " +
             std::to_string(plan.replacement_attempts) + " attempts";
+  if (plan.drops_replay) text += ", every third restore drops replay";
   text += "), step " + us(plan.step_cost) + ", jobs up to " + us(plan.job_delay) +
           " late, barrier within " + us(plan.barrier_timeout) + ", gates closed for " +
           us(plan.hold_limit) + " at most";

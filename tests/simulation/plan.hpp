@@ -64,6 +64,8 @@ struct run_plan {
   /// `on_dropped_prompt: replace`, with this low-water mark; 0: shrink.
   std::uint64_t reserve_low = 0;
   std::uint32_t replacement_attempts = 1;
+  /// Every third restore asks for fresh samples of what is READY.
+  bool drops_replay = false;
 
   std::chrono::nanoseconds step_cost{1'000};
   std::chrono::nanoseconds job_delay{0};
