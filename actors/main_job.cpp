@@ -2,6 +2,7 @@
 
 #include "actors/dataloader/dataloader.hpp"
 #include "actors/replay/replay.hpp"
+#include "actors/replay/rollout_rows.hpp"
 #include "actors/sampler/sampler.hpp"
 #include "dataplane/append_log.hpp"
 
@@ -19,7 +20,7 @@ struct owner_states {
   sampler_state sampler;
   replay_contents replay;
   trainer_image trainer;
-  std::vector<group_event> restamped = {}; ///< In the sampler's ledger.
+  std::vector<group_event> restamped = {}; ///< In the sampler's ledger, dropped groups first.
 };
 
 /// Shadow mode: the rows were verified, and go. Their ids are not used again.
@@ -74,9 +75,16 @@ result<owner_states> build_states(const main_job& job, const begun_life& begun) 
   if (auto loaded = built.replay.index.load(states.replay); !loaded)
     return failure(std::move(loaded.error()));
   built.replay.rows->restore(states.rows);
-  if (states.changes.buffer_left) leave_rows(*built.replay.rows, states.rows);
+  if (states.changes.buffer_left) {
+    leave_rows(*built.replay.rows, states.rows);
+  } else if (!states.dropped.rows.empty()) {
+    auto cleared = built.replay.rows->clear(rollout_partition, states.dropped.rows);
+    if (!cleared) return failure(std::move(cleared.error()));
+  }
   built.replay.restamped = states.changes.replay_events;
-  built.restamped = states.changes.ledger_events;
+  built.restamped = states.dropped.ledger_events;
+  built.restamped.insert(built.restamped.end(), states.changes.ledger_events.begin(),
+                         states.changes.ledger_events.end());
   auto trained = restore_trainer(job, states);
   if (!trained) return failure(std::move(trained.error()));
   built.trainer = std::move(*trained);
@@ -122,8 +130,9 @@ result<workers> add_workers(const main_job& job, graph& actors,
       added.environments.push_back(
           actors.add<environment>(group, name, std::get<scorer>(std::move(*how))));
   }
+  const auto generating = actors.supervise("generators", job.generator_restarts);
   for (std::uint64_t i = 0; i < job.generators; ++i) {
-    auto made = job.parts.generator(actors, "generator-" + std::to_string(i), counters);
+    auto made = job.parts.generator(actors, generating, "generator-" + std::to_string(i), counters);
     if (!made) return failure(std::move(made.error()));
     added.generators.push_back(*made);
   }
@@ -191,6 +200,13 @@ result<void> check_states(const main_job& job, const restored_states& states) {
     if (auto found = loader.fetch(record.sample, record.hash); !found)
       return failure(std::move(found.error()));
   }
+  std::optional<error> changed;
+  states.sampler.reserve.for_each([&](std::uint64_t, const auto& spare) {
+    auto found = loader.fetch(spare->sample, spare->hash);
+    if (!found) changed = std::move(found.error());
+    return !changed;
+  });
+  if (changed) return failure(std::move(*changed));
   if (auto read = restore_trainer(job, states); !read) return failure(std::move(read.error()));
   return {};
 }

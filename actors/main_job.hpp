@@ -35,8 +35,10 @@ using scoring = std::variant<scorer, command_options>;
 /// The parts of a life that a program makes itself. Each is called once per actor (`generator`,
 /// `environment`) or once (`observer`, `trainer_device`) while the graph is composed.
 struct main_job_parts {
-  /// Adds an actor of that name; `counters` counts its tokens.
-  std::function<result<handle<generator_protocol>>(graph& actors, const std::string& name,
+  /// Adds an actor of that name to the group, which restarts it in place; `counters` counts its
+  /// tokens.
+  std::function<result<handle<generator_protocol>>(graph& actors, const supervised_group& group,
+                                                   const std::string& name,
                                                    std::shared_ptr<run_counters> counters)>
       generator;
   std::function<result<scoring>()> environment;
@@ -71,6 +73,7 @@ struct main_job {
 
   std::uint64_t generators = 1;
   std::uint64_t environments = 1;
+  supervision_options generator_restarts; ///< Beyond them, the run ends with their history.
   main_job_parts parts;
 };
 

@@ -29,6 +29,8 @@ constexpr std::array all = {
     rule::open_step_granted_credit,
     rule::earlier_versions_in_bundles,
     rule::stamp_follows_weights,
+    rule::drop_replay_keeps_stamps,
+    rule::replaced_under_one_lease,
 };
 static_assert(all.size() <= 32, "a rule has a bit of its own");
 
@@ -76,6 +78,10 @@ std::string_view to_string(rule which) noexcept {
     return "earlier_versions_in_bundles";
   case rule::stamp_follows_weights:
     return "stamp_follows_weights";
+  case rule::drop_replay_keeps_stamps:
+    return "drop_replay_keeps_stamps";
+  case rule::replaced_under_one_lease:
+    return "replaced_under_one_lease";
   }
   return "unknown rule";
 }

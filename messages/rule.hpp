@@ -78,6 +78,12 @@ enum class rule : std::uint8_t {
   /// A token bears the version of the weights that made it. Off: the newest version that its
   /// generator was sent, installed or not; staleness and importance weights are then wrong.
   stamp_follows_weights,
+  /// [S] `drop_replay` leaves every group its stamp. Off: it is reserved and admitted anew; the
+  /// dispatch index has passed its step, which waits for it for ever.
+  drop_replay_keeps_stamps,
+  /// [S] A replacement, the promotion into its place and the repayment of the lender are one lease.
+  /// Off: one each; a cut in between holds a step with too many groups, and another with too few.
+  replaced_under_one_lease,
 };
 
 /// In the order of the enumeration.

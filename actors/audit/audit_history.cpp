@@ -183,8 +183,9 @@ void group_history::check_label(const event_place& place, const group_event& wha
 
 void group_history::check_versions(const event_place& place, const group_event& what,
                                    const group_record& record) {
-  // A new stamp may demand weights that are yet to come: not a label, the earliest start.
-  if (what.reason != event_reason::restamped)
+  // Of an ordinary admission alone: a new stamp may demand weights that are yet to come. It is
+  // then no label, but the earliest start, and is compared below.
+  if (what.from == group_state::reserved && what.reason != event_reason::restamped)
     check_label(place, what, what.admission_version, "admission");
   check_label(place, what, what.start_version, "start");
   check_label(place, what, what.end_version, "end");

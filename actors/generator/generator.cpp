@@ -53,13 +53,19 @@ generator::generator(context ctx, generator_options options, generator_engine en
 }
 
 task<void> generator::run() {
+  auto made = engine_.make_decoder();
+  if (!made) {
+    fail(std::move(made.error()));
+    co_return;
+  }
+  decoder_ = std::move(*made);
   while (true) {
     while (!has_work())
       co_await work_came_.raised();
     auto work = next_turn();
     auto done = make_completion<turn_ptr>();
     auto setter = done.setter();
-    const auto decoder = engine_.decoder;
+    const auto decoder = decoder_;
     const auto options = options_;
     auto submitted =
         engine_.device->submit([work, decoder, options] { compute(*work, options, *decoder); },

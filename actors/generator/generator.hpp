@@ -26,6 +26,7 @@
 #include "kernels/device_stream.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -43,9 +44,10 @@ struct generator_options {
   std::size_t flush_tokens = 64;
 };
 
-/// What a generator computes with. `device` runs one piece of work after the other.
+/// What a generator computes with. `device` runs one piece of work after the other. Each life of the
+/// actor makes a decoder of its own: what the last one had in its batch is lost with it.
 struct generator_engine {
-  std::shared_ptr<kernels::decoder> decoder;
+  std::function<result<std::shared_ptr<kernels::decoder>>()> make_decoder;
   std::shared_ptr<kernels::device_stream> device;
   std::shared_ptr<run_counters> counters;
 };
@@ -91,6 +93,7 @@ private:
 
   const generator_options options_;
   const generator_engine engine_;
+  std::shared_ptr<kernels::decoder> decoder_; ///< From `run` on.
   generation_queue queue_;
   std::map<std::uint64_t, sink<TokenBatch>> sinks_;
   std::vector<std::uint64_t> aborts_;

@@ -25,6 +25,7 @@ replay::replay(context ctx, replay_contents contents, weight_version version, ev
   serve(&replay::on_start);
   serve(&replay::on_stage);
   serve(&replay::on_commit);
+  serve(&replay::on_promote);
   serve(&replay::on_await_batch);
   serve(&replay::on_claim);
   serve(&replay::on_consume);
@@ -137,6 +138,9 @@ task<result<message<GroupCommitted>>> replay::on_commit(lease_ref lease,
   wanted.target_step = request->target_step();
   wanted.admission_version = weight_version(request->admission_version());
   wanted.window = request->window();
+  if (request->content_hash() != nullptr)
+    wanted.hash = content_hash{request->content_hash()->low(), request->content_hash()->high()};
+  wanted.task = text_of(request->task());
   const auto rows = state_.commit(wanted, events(), lease.transaction());
   if (!rows) co_return failure(rows.error());
   const auto committed = store_->commit(rollout_partition, *rows);
@@ -146,6 +150,24 @@ task<result<message<GroupCommitted>>> replay::on_commit(lease_ref lease,
   GroupCommittedT answer;
   answer.group = wanted.group.value;
   answer.rows = rows->size();
+  co_return pack(answer);
+}
+
+/// A finished group of a later step stands in where one was dropped.
+task<result<message<GroupPromoted>>> replay::on_promote(lease_ref lease,
+                                                        message<PromoteGroup> request) {
+  const auto lender = state_.promote(request->target_step(), request->dispatch_index(), events(),
+                                     lease.transaction());
+  GroupPromotedT answer;
+  answer.found = lender.has_value();
+  if (lender) {
+    applied(lease);
+    changed();
+    answer.group = lender->group.value;
+    answer.dispatch_index = lender->dispatch_index;
+    answer.target_step = lender->target_step;
+    answer.admission_version = lender->admission_version.value;
+  }
   co_return pack(answer);
 }
 

@@ -41,6 +41,7 @@ private:
   task<result<message<GroupStarted>>> on_start(message<StartGroup> request);
   task<result<message<GroupStaged>>> on_stage(message<StageGroup> request);
   task<result<message<GroupCommitted>>> on_commit(lease_ref lease, message<CommitGroup> request);
+  task<result<message<GroupPromoted>>> on_promote(lease_ref lease, message<PromoteGroup> request);
   task<result<message<BatchReady>>> on_await_batch(message<AwaitBatch> request);
   task<result<message<BatchClaimed>>> on_claim(lease_ref lease, message<ClaimBatch> request);
   task<result<message<BatchConsumed>>> on_consume(lease_ref lease, message<ConsumeBatch> request);

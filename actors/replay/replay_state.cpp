@@ -170,7 +170,9 @@ result<std::vector<row_id>> replay_state::commit(const commit_request& request,
                        .start_version = staged->second.start_version,
                        .end_version = staged->second.end_version,
                        .claimed_for = -1,
-                       .rows = std::move(staged->second.rows)};
+                       .rows = std::move(staged->second.rows),
+                       .hash = request.hash,
+                       .task = request.task};
   staged_.erase(staged);
   starts_.erase(request.group);
   slots_.replace(slot_of(record));
@@ -296,6 +298,30 @@ cleared_groups replay_state::consume(std::uint64_t step, event_stream& events,
   cleared.groups = std::move(claim->second.groups);
   claims_.erase(claim);
   return cleared;
+}
+
+std::optional<replay_record> replay_state::promote(std::int64_t target_step,
+                                                   std::int64_t dispatch_index,
+                                                   event_stream& events,
+                                                   std::uint64_t transaction) {
+  std::optional<policy_slot> furthest;
+  for (const policy_slot& slot : slots_.view()) {
+    if (!slot.ready || slot.target_step <= target_step) continue;
+    if (!furthest || slot.target_step > furthest->target_step) furthest = slot;
+  }
+  if (!furthest) return std::nullopt;
+  replay_record before = *image_.find(furthest->group);
+  replay_record record = before;
+  record.target_step = target_step;
+  record.dispatch_index = dispatch_index;
+  const slot_key place{before.dispatch_index, before.group};
+  slots_.erase(std::span(&place, 1));
+  slots_.insert(slot_of(record));
+  group_event what = event_of(record, group_state::ready, group_state::ready, transaction);
+  what.reason = event_reason::promoted;
+  events.append(what);
+  image_.put(std::move(record));
+  return before;
 }
 
 result<bool> replay_state::eviction_due(weight_version version) const {

@@ -52,6 +52,9 @@ struct commit_request {
   std::int64_t target_step = -1;
   weight_version admission_version = {};
   std::uint64_t window = 0;
+  /// Of the prompt's record.
+  std::optional<content_hash> hash = {};
+  std::string task = {};
 };
 
 /// Groups that left the index, with the rows that the data plane must clear now.
@@ -167,6 +170,14 @@ public:
   /// CLAIMED -> CONSUMED for all groups of the step.
   [[nodiscard]] cleared_groups consume(std::uint64_t step, event_stream& events,
                                        std::uint64_t transaction);
+
+  /// Stamps the READY group of the furthest step after `target_step` for that step instead, as part
+  /// of dispatch batch `dispatch_index`; of several, the first in dispatch order. Returns its
+  /// record as it was; nothing if no later step has a READY group.
+  [[nodiscard]] std::optional<replay_record> promote(std::int64_t target_step,
+                                                     std::int64_t dispatch_index,
+                                                     event_stream& events,
+                                                     std::uint64_t transaction);
 
   /// Whether an eviction at `version` would find anything: look before taking a lease.
   /// Errors: those of the policy.

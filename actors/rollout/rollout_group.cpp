@@ -35,6 +35,21 @@ result<void> append_sibling(rollout_group& group, const SiblingTokens& part) {
   return {};
 }
 
+std::vector<std::unique_ptr<GroupReservationT>> reservations_of(const prompt_batch& batch,
+                                                                std::uint32_t siblings) {
+  std::vector<std::unique_ptr<GroupReservationT>> entries;
+  for (const PromptT& prompt : batch.prompts) {
+    auto entry = std::make_unique<GroupReservationT>();
+    entry->group = prompt.group;
+    entry->sample = std::make_unique<SampleId>(*prompt.sample);
+    entry->content_hash = std::make_unique<Hash128>(*prompt.content_hash);
+    entry->task = prompt.task;
+    entry->siblings = siblings;
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
 } // namespace
 
 result<void> append_tokens(rollout_group& group, const TokenBatch& batch) {
@@ -96,16 +111,22 @@ ReserveGroupsT reservation_of(const prompt_batch& batch, std::uint64_t admission
                               std::uint32_t siblings) {
   ReserveGroupsT request;
   request.admission = admission_id;
-  for (const PromptT& prompt : batch.prompts) {
-    auto entry = std::make_unique<GroupReservationT>();
-    entry->group = prompt.group;
-    entry->sample = std::make_unique<SampleId>(*prompt.sample);
-    entry->content_hash = std::make_unique<Hash128>(*prompt.content_hash);
-    entry->task = prompt.task;
-    entry->siblings = siblings;
-    request.groups.push_back(std::move(entry));
-  }
+  request.groups = reservations_of(batch, siblings);
   return request;
+}
+
+DivertGroupsT diversion_of(const prompt_batch& batch, std::uint32_t siblings) {
+  DivertGroupsT request;
+  request.groups = reservations_of(batch, siblings);
+  return request;
+}
+
+PromptKeyT key_of(const ledger_record& record) {
+  PromptKeyT key;
+  key.group = record.group.value;
+  key.sample = std::make_unique<SampleId>(record.sample.epoch, record.sample.position);
+  key.content_hash = std::make_unique<Hash128>(record.hash.low, record.hash.high);
+  return key;
 }
 
 StartGroupT start_of(const rollout_group& group) {
@@ -162,6 +183,8 @@ CommitGroupT commit_of(const rollout_group& group, const GroupReleased& released
   request.target_step = released.target_step();
   request.admission_version = released.admission_version();
   request.window = released.window();
+  request.content_hash = std::make_unique<Hash128>(*group.prompt.content_hash);
+  request.task = group.prompt.task;
   return request;
 }
 

@@ -1,6 +1,7 @@
 /// What one group carries from the dataset to its commit. Plain values, no actor.
 #pragma once
 
+#include "actors/sampler/ledger.hpp"
 #include "messages/message.hpp"
 
 #include <cstdint>
@@ -52,6 +53,8 @@ struct rollout_group {
   std::vector<sibling_rollout> rollouts;
   std::optional<error> failed;  ///< First failure of a sibling's score.
   std::int64_t told_start = -1; ///< What replay was told of the version of its first token.
+  /// Generator of the newest infra failure: the next attempt goes to another one.
+  std::optional<std::size_t> failed_at;
 };
 
 using group_ptr = std::shared_ptr<rollout_group>;
@@ -74,6 +77,9 @@ using group_ptr = std::shared_ptr<rollout_group>;
 unpack_prompts(const flatbuffers::Vector<flatbuffers::Offset<Prompt>>& prompts);
 [[nodiscard]] ReserveGroupsT reservation_of(const prompt_batch& batch, std::uint64_t admission_id,
                                             std::uint32_t siblings);
+[[nodiscard]] DivertGroupsT diversion_of(const prompt_batch& batch, std::uint32_t siblings);
+/// Finds the prompt of a record in the dataset again.
+[[nodiscard]] PromptKeyT key_of(const ledger_record& record);
 [[nodiscard]] StartGroupT start_of(const rollout_group& group);
 /// With `pin`, the version that makes all of its tokens.
 [[nodiscard]] GenerateGroupT generation_of(const rollout_group& group, std::uint32_t max_new_tokens,

@@ -296,7 +296,22 @@ failure_limits failure_limits_of(const run_config& config) {
   limits.max_skipped_prompts = from.max_skipped_prompts;
   limits.max_consecutive_dropped_prompts = from.max_consecutive_dropped_prompts;
   limits.min_step_batch_fraction = from.min_step_batch_fraction;
+  limits.replace_dropped_prompts = from.on_dropped_prompt == dropped_prompt_action::replace;
+  limits.max_replacement_attempts = static_cast<std::uint32_t>(from.max_replacement_attempts);
+  limits.replacement_reserve_prompts = from.replacement_reserve_prompts;
   return limits;
+}
+
+health_options health_options_of(const run_config& config) {
+  const generator_health_config& from = config.async_rl.generator_health;
+  health_options options;
+  options.probe_interval = seconds(from.probe_interval_s);
+  options.probe_timeout = seconds(from.probe_timeout_s);
+  options.unhealthy_threshold = static_cast<std::uint32_t>(from.unhealthy_threshold);
+  options.healthy_threshold = static_cast<std::uint32_t>(from.healthy_threshold);
+  options.min_healthy = from.min_healthy;
+  options.patience = seconds(config.async_rl.stall_watchdog.stall_timeout_s);
+  return options;
 }
 
 rollout_options rollout_options_of(const run_config& config) {
@@ -306,6 +321,10 @@ rollout_options rollout_options_of(const run_config& config) {
   options.limits.inflight_max = config.async_rl.max_inflight_prompts;
   options.limits.stamps = stamps_groups(config.async_rl.sampler.name);
   options.failures = failure_limits_of(config);
+  // Only what is stamped has a place that a spare could take.
+  if (options.limits.stamps && options.failures.replace_dropped_prompts)
+    options.limits.reserve_low = options.failures.replacement_reserve_prompts;
+  options.health = health_options_of(config);
   options.siblings = static_cast<std::uint32_t>(config.grpo.num_generations_per_prompt);
   options.max_new_tokens = static_cast<std::uint32_t>(config.policy.generation.max_new_tokens);
   options.generation_timeout = seconds(from.generation_timeout_s);

@@ -42,6 +42,7 @@ struct job {
 
 // What each actor is given, from the configuration.
 [[nodiscard]] failure_limits failure_limits_of(const run_config& config);
+[[nodiscard]] health_options health_options_of(const run_config& config);
 [[nodiscard]] rollout_options rollout_options_of(const run_config& config);
 [[nodiscard]] text_codec text_codec_of(const job& work);
 [[nodiscard]] result<scoring> scoring_of(const run_config& config);

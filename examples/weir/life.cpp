@@ -50,7 +50,7 @@ std::uint64_t earlier_versions(const run_config& config) {
   return pinned ? window_versions(config.async_rl.sampler) : 0;
 }
 
-result<generator_engine> make_engine(const job& work, std::shared_ptr<run_counters> counters) {
+result<std::shared_ptr<kernels::decoder>> make_decoder(const job& work) {
   const generation_config& config = work.config.policy.generation;
   kernels::decoder_options options;
   options.max_sequences = static_cast<std::uint32_t>(config.max_batch_size);
@@ -60,9 +60,14 @@ result<generator_engine> make_engine(const job& work, std::shared_ptr<run_counte
   options.where = work.device.chosen;
   auto decoder = kernels::decoder::create(work.model, options);
   if (!decoder) return failure(std::move(decoder.error()));
+  return std::shared_ptr<kernels::decoder>(std::move(*decoder));
+}
+
+result<generator_engine> make_engine(const job& work, std::shared_ptr<run_counters> counters) {
   auto device = shared_stream(work.device.chosen);
   if (!device) return failure(std::move(device.error()));
-  return generator_engine{std::move(*decoder), std::move(*device), std::move(counters)};
+  return generator_engine{[&work] { return make_decoder(work); }, std::move(*device),
+                          std::move(counters)};
 }
 
 std::int64_t nanoseconds(double count) {
@@ -153,12 +158,12 @@ result<policy_ptr> restored_version(const job& work, const restored_states& stat
 main_job_parts parts_of(const job& work, const std::shared_ptr<run_output>& output) {
   main_job_parts parts;
   parts.generator =
-      [&work](graph& actors, const std::string& name,
+      [&work](graph& actors, const supervised_group& group, const std::string& name,
               std::shared_ptr<run_counters> counters) -> result<handle<generator_protocol>> {
     auto engine = make_engine(work, std::move(counters));
     if (!engine) return failure(std::move(engine.error()));
     return actors.add<generator>(
-        name, generator_options{work.config.grpo.seed, work.sampling, work.stop_tokens},
+        group, name, generator_options{work.config.grpo.seed, work.sampling, work.stop_tokens},
         std::move(*engine));
   };
   parts.environment = [&work] { return scoring_of(work.config); };

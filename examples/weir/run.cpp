@@ -94,6 +94,9 @@ void print_restore(run_output& output, const begun_life& begun, double took_s) {
                            begun.states->changes.groups.size()));
     return;
   }
+  if (const auto& dropped = begun.states->dropped.groups; !dropped.empty())
+    output.say(
+        fmt::format("  {} ready groups are generated again (--drop-replay)", dropped.size()));
   for (const restamped_group& group : begun.states->changes.groups)
     output.say(fmt::format("  group {}: step {} is now step {}", group.group.value,
                            group.target_before, group.target_after));
@@ -172,6 +175,7 @@ result<begun_life> running::begin() {
   request.checkpoint_directory = places_.checkpoint_directory;
   request.from = std::exchange(arguments_.from, std::nullopt);
   request.fresh = std::exchange(arguments_.fresh, false);
+  request.drop_replay = std::exchange(arguments_.drop_replay, false);
   request.policy = work_->policy;
   request.groups_per_step = work_->config.grpo.num_prompts_per_step;
   const std::string new_run = "run-" + env_.clock().wall_text();

@@ -152,6 +152,66 @@ TEST_SUITE("actors/rollout_state") {
     CHECK(state.next_move().move == supply_move::finish);
   }
 
+  TEST_CASE("below the low-water mark a whole batch is set aside before anything else") {
+    rollout_state state({.groups_per_step = 3, .inflight_max = 8, .reserve_low = 1});
+    CHECK(state.next_move() == next_supply{supply_move::divert, 0, 3});
+    state.spares_are(3);
+    CHECK(state.next_move() == next_supply{supply_move::reserve, 0, 3});
+    state.reserved(0, ids({3, 4, 5}));
+    state.spares_are(0); // Before the gate opens for the batch that waits.
+    CHECK(state.next_move() == next_supply{supply_move::divert, 0, 3});
+    state.end_data();
+    CHECK(state.next_move() == next_supply{supply_move::admit, 0, 3});
+  }
+
+  TEST_CASE("a batch too short to be set aside joins what is reserved, and its tail goes on") {
+    rollout_state state({.groups_per_step = 3, .inflight_max = 8, .reserve_low = 1});
+    state.spares_are(3);
+    state.reserved(0, ids({3, 4, 5}));
+    state.spares_are(0);
+    const next_supply next = state.next_move();
+    state.end_data();
+    state.reserved(next.admission, ids({6}));
+    CHECK(state.next_move() == next_supply{supply_move::admit, 0, 4});
+    state.admitted(0, outcome_of(ids({3, 4, 5}), 1));
+    CHECK(state.next_move() == next_supply{supply_move::drop_remainder, 1, 1});
+  }
+
+  TEST_CASE("at the end the reserve is drained into whole steps, and the rest is dropped last") {
+    rollout_state state({.groups_per_step = 3, .inflight_max = 8, .reserve_low = 1});
+    state.spares_are(5);
+    state.reserved(0, ids({5}));
+    state.end_data();
+    CHECK(state.next_move() == next_supply{supply_move::drain, 0, 2});
+    state.reserved(0, ids({0, 1}));
+    state.spares_are(3);
+    CHECK(state.next_move() == next_supply{supply_move::admit, 0, 3});
+    state.admitted(0, outcome_of(ids({0, 1, 5})));
+    CHECK(state.next_move() == next_supply{supply_move::drain, 1, 3});
+    state.spares_are(2); // One took a place meanwhile: what is left is no step.
+    state.took_place(group_id(2));
+    CHECK(state.next_move().move == supply_move::wait);
+    for (const std::uint64_t group : {0U, 1U, 2U, 5U})
+      state.finished(group_id(group));
+    CHECK(state.next_move() == next_supply{supply_move::drain, 1, 2});
+    state.reserved(1, ids({3, 4}));
+    state.spares_are(0);
+    CHECK(state.next_move() == next_supply{supply_move::drop_remainder, 1, 2});
+    state.dropped_reserved(1);
+    CHECK(state.next_move().move == supply_move::finish);
+  }
+
+  TEST_CASE("spares that will replace nobody are ordinary prompts again") {
+    rollout_state state = rollouts(false);
+    state.spares_are(2); // From a life with another sampler.
+    CHECK(state.next_move() == next_supply{supply_move::drain, 0, 2});
+    state.reserved(0, ids({0, 1}));
+    state.spares_are(0);
+    CHECK(state.next_move() == next_supply{supply_move::reserve, 0, 1});
+    state.end_data();
+    CHECK(state.next_move() == next_supply{supply_move::admit, 0, 2});
+  }
+
   TEST_CASE("rollouts in flight are bounded and start in dispatch order") {
     rollout_state state = rollouts(true, 2);
     state.reserved(0, ids({0, 1, 2}));

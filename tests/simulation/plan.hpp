@@ -56,6 +56,20 @@ struct run_plan {
   std::chrono::nanoseconds weights_lag{0};
   std::uint64_t failures_one_in = 0;
   std::uint64_t silences_one_in = 0;
+  /// One in so many groups is the end of its generator, which is restarted in place; 0: none.
+  std::uint64_t deaths_one_in = 0;
+  /// After so many groups a generator answers nobody any more.
+  std::optional<std::uint64_t> deaf_after;
+
+  /// One in so many prompts cannot be scored, ever: dropped after two attempts; 0: none.
+  std::uint64_t bad_prompts_one_in = 0;
+  /// After so many infra failures a prompt is dropped; 0: never.
+  std::uint32_t infra_attempts = 0;
+  /// `on_dropped_prompt: replace`, with this low-water mark; 0: shrink.
+  std::uint64_t reserve_low = 0;
+  std::uint32_t replacement_attempts = 1;
+  /// Every third restore asks for fresh samples of what is READY.
+  bool drops_replay = false;
 
   std::chrono::nanoseconds step_cost{1'000};
   std::chrono::nanoseconds job_delay{0};
@@ -81,6 +95,10 @@ struct run_length {
   std::uint64_t steps = 1;
   std::uint64_t disk_calls = 1;
 };
+
+/// Whether prompts may be dropped at all, and whether which ones are is a matter of chance.
+[[nodiscard]] bool drops_prompts(const run_plan& plan);
+[[nodiscard]] bool drops_by_chance(const run_plan& plan);
 
 [[nodiscard]] run_plan plan_of(std::uint64_t seed, const std::vector<std::string>& samplers);
 /// `count` crashes; without it, as many as the seed chooses (8 to 22).

@@ -21,6 +21,8 @@ scripted_generator::scripted_generator(context ctx, scripted_generator_options o
 
 task<result<message<GenerationAccepted>>>
 scripted_generator::on_generate(message<GenerateGroup> request) {
+  co_await hear();
+  ++accepted_;
   script what;
   std::shared_ptr<GenerateGroupT> wanted(request->UnPack());
   if (wanted->sample == nullptr || wanted->stream == nullptr || wanted->siblings == 0)
@@ -29,6 +31,8 @@ scripted_generator::on_generate(message<GenerateGroup> request) {
   accepted.group = wanted->group;
   what.tokens = std::make_shared<sink<TokenBatch>>(connect<TokenBatch>(*this, *wanted->stream));
   if (draw_one_in(options_.failures_one_in)) what.fails_at = random_.below(longest(*wanted));
+  what.dies = draw_one_in(options_.deaths_one_in);
+  if (what.dies && !what.fails_at) what.fails_at = random_.below(longest(*wanted));
   const bool silent = draw_one_in(options_.silences_one_in);
   what.wanted = std::move(wanted);
   if (silent)
@@ -50,6 +54,7 @@ task<void> scripted_generator::play(script what) {
       co_return;
     }
     if (what.fails_at == index) {
+      if (what.dies) fail(error{errc::internal, "the scripted generator died"});
       what.tokens->fail(error{errc::unavailable, "the scripted generator broke off"});
       co_return;
     }
@@ -114,11 +119,18 @@ std::chrono::nanoseconds scripted_generator::draw(std::chrono::nanoseconds lag_m
   return std::chrono::nanoseconds(std::max<std::int64_t>(above, 0));
 }
 
+/// Whoever is deaf comes back to nobody.
+task<void> scripted_generator::hear() {
+  while (options_.deaf_after && accepted_ >= *options_.deaf_after)
+    co_await clock().after(std::chrono::hours(1));
+}
+
 bool scripted_generator::draw_one_in(std::uint64_t count) {
   return count > 0 && random_.below(count) == 0;
 }
 
 task<result<message<WeightsLive>>> scripted_generator::on_update(message<UpdateWeights> request) {
+  co_await hear();
   if (request.attachments().size() != 1)
     co_return failure(errc::invalid_argument, "weights are one attachment");
   const auto weights = decode_policy(request.attachments().front().bytes);
@@ -150,8 +162,10 @@ task<result<message<WeightsLost>>> scripted_generator::on_await_loss(message<Awa
 }
 
 task<result<message<ProbeAnswered>>> scripted_generator::on_probe(message<Probe>) {
+  co_await hear();
   ProbeAnsweredT answer;
   answer.actor = name();
+  if (live_version_) answer.live_version = static_cast<std::int64_t>(*live_version_);
   co_return pack(answer);
 }
 

@@ -30,6 +30,10 @@ struct scripted_generator_options {
   std::uint64_t failures_one_in = 0;
   /// One in so many groups is never heard of again, until its asker gives up; 0: none.
   std::uint64_t silences_one_in = 0;
+  /// One in so many groups is the end of the generator, which is restarted in place; 0: none.
+  std::uint64_t deaths_one_in = 0;
+  /// After so many groups it answers nobody any more, probes included.
+  std::optional<std::uint64_t> deaf_after = {};
 };
 
 class scripted_generator final : public actor {
@@ -45,6 +49,7 @@ private:
     std::shared_ptr<const GenerateGroupT> wanted;
     std::shared_ptr<sink<TokenBatch>> tokens;
     std::optional<std::uint64_t> fails_at; ///< Token index.
+    bool dies = false;                     ///< Where it would fail.
   };
 
   task<result<message<GenerationAccepted>>> on_generate(message<GenerateGroup> request);
@@ -61,12 +66,14 @@ private:
   [[nodiscard]] token_key key_of(const GenerateGroupT& wanted, std::uint32_t sibling) const;
   [[nodiscard]] std::chrono::nanoseconds draw(std::chrono::nanoseconds lag_max);
   [[nodiscard]] bool draw_one_in(std::uint64_t count);
+  task<void> hear();
 
   const scripted_generator_options options_;
   const std::shared_ptr<run_counters> counters_;
   random_source random_;
   std::optional<std::uint64_t> newest_sent_; ///< Live or not.
   std::optional<std::uint64_t> live_version_;
+  std::uint64_t accepted_ = 0;
   std::map<std::uint64_t, tiny_policy> weights_; ///< The newest `versions_kept`, by version.
   signal weights_moved_;
   scope groups_;

@@ -51,8 +51,16 @@ rollout_options rollout_options_of(const run_plan& plan, const sampler_policy& p
   options.limits.stamps = policy.stamps();
   options.siblings = plan.siblings;
   options.max_new_tokens = static_cast<std::uint32_t>(plan.tokens_max);
-  // Crashes and failures are many here and no prompt's fault: none is given up.
-  options.failures.max_infra_attempts_per_prompt = 10'000;
+  if (policy.stamps()) options.limits.reserve_low = plan.reserve_low;
+  // Crashes and failures are many here and no prompt's fault: none is given up unless asked.
+  options.failures.max_infra_attempts_per_prompt =
+      plan.infra_attempts > 0 ? plan.infra_attempts : 10'000;
+  options.failures.max_skipped_prompts = drops_prompts(plan) ? 10'000 : 0;
+  options.failures.max_consecutive_dropped_prompts = drops_prompts(plan) ? 10'000 : 0;
+  if (drops_prompts(plan)) options.failures.min_step_batch_fraction = 0.0;
+  options.failures.replace_dropped_prompts = plan.reserve_low > 0;
+  options.failures.max_replacement_attempts = plan.replacement_attempts;
+  options.failures.replacement_reserve_prompts = plan.reserve_low;
   options.failures.max_dispatches_per_attempt = 0;
   options.failures.backoff_base_ns = 1'000'000;
   options.failures.backoff_max_ns = 20'000'000;
@@ -111,7 +119,11 @@ dataplane::store_options row_options_of(const run_plan& plan) {
 }
 
 /// A number that depends on every token, so that mixed-up rewards show in the policy.
-result<scoring_reply> score(const scoring_request& request) {
+result<scoring_reply> score(const scoring_request& request, const run_plan& plan) {
+  const std::uint64_t record = std::stoull(request.answer);
+  if (plan.bad_prompts_one_in > 0 &&
+      detail::mixed(plan.seed ^ record) % plan.bad_prompts_one_in == 0)
+    return failure(errc::invalid_argument, "prompt " + request.answer + " cannot be scored");
   std::uint64_t hash = request.group;
   for (const char letter : request.completion)
     hash = detail::mixed(hash ^ static_cast<unsigned char>(letter));
@@ -128,13 +140,17 @@ main_job_parts parts_of(const run_plan& plan, const sampler_choice& sampler, wor
   script.weights_lag = plan.weights_lag;
   script.failures_one_in = plan.failures_one_in;
   script.silences_one_in = plan.silences_one_in;
+  script.deaths_one_in = plan.deaths_one_in;
+  script.deaf_after = plan.deaf_after;
   main_job_parts parts;
   parts.generator =
-      [script](graph& actors, const std::string& name,
+      [script](graph& actors, const supervised_group& group, const std::string& name,
                std::shared_ptr<run_counters> counters) -> result<handle<generator_protocol>> {
-    return actors.add<scripted_generator>(name, script, std::move(counters));
+    return actors.add<scripted_generator>(group, name, script, std::move(counters));
   };
-  parts.environment = []() -> result<scorer> { return scorer{&score, false}; };
+  parts.environment = [plan]() -> result<scorer> {
+    return scorer{[plan](const scoring_request& request) { return score(request, plan); }, false};
+  };
   parts.observer = [pause = plan.save_pause, seen](graph& actors, std::shared_ptr<run_counters>) {
     return actors.add<watcher>("watcher", pause, seen);
   };
@@ -171,6 +187,9 @@ main_job tiny_job(const run_plan& plan, const sampler_choice& sampler, world& en
   job.checkpoint = checkpoint_options_of(plan);
   job.bundles = bundle_options_of(plan);
   job.generators = plan.generators;
+  job.generator_restarts.restarts_max = 1'000'000; // Deaths are many here.
+  job.generator_restarts.backoff = std::chrono::milliseconds(1);
+  job.generator_restarts.backoff_max = std::chrono::milliseconds(20);
   job.environments = plan.environments;
   job.parts = parts_of(plan, sampler, env, seen);
   return job;
