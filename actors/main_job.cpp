@@ -139,11 +139,21 @@ result<workers> add_workers(const main_job& job, graph& actors,
   return added;
 }
 
+/// Empty when there is nothing to validate on. No cut waits for it: it is restarted in place.
+handle<validation_protocol> add_validation(const main_job& job, graph& actors, const workers& hands,
+                                           const handle<observer_protocol>& watcher) {
+  if (!job.held_out) return {};
+  const validation_peers peers{hands.generators, hands.environments, watcher};
+  return actors.add<validation>(actors.supervise("validations"), "validation", job.validation,
+                                peers, job.held_out, job.codec);
+}
+
 /// Who is given whose handle. Checkpoint finds origins and owners by name.
 result<void> add_actors(const main_job& job, const begun_life& begun, owner_states states,
                         composed_life& life, std::shared_ptr<bundle_store> store) {
   graph& actors = *life.actors;
   const auto counters = std::make_shared<run_counters>();
+  if (begun.states) counters->groups_reissued = begun.states->plan.groups_reissued;
   handle<observer_protocol> watcher;
   if (job.parts.observer) watcher = job.parts.observer(actors, counters);
   const auto loader = actors.add<dataloader>("dataloader", std::move(states.loader), *life.log);
@@ -155,15 +165,17 @@ result<void> add_actors(const main_job& job, const begun_life& begun, owner_stat
   if (!hands) return failure(std::move(hands.error()));
   checkpoint_options saving = job.checkpoint;
   saving.restored = begun.states.has_value();
-  const checkpoint_services services{std::move(store), life.log, counters, job.record_checkpoint};
+  const checkpoint_services services{std::move(store), life.log, counters, job.record_checkpoint,
+                                     job.record_failed_checkpoint};
   const checkpoint_peers barrier{
       {"rollout", "trainer", "replay"}, {"dataloader", "sampler", "replay", "trainer"}, watcher};
   life.checkpoint = actors.add<checkpoint>("checkpoint", saving, barrier, services);
+  const auto held_out = add_validation(job, actors, *hands, watcher);
   auto device = job.parts.trainer_device();
   if (!device) return failure(std::move(device.error()));
   actors.add<trainer>("trainer", job.trainer,
                       trainer_peers{ledger, buffer, life.checkpoint, hands->generators,
-                                    hands->environments, watcher},
+                                    hands->environments, watcher, held_out},
                       trainer_engine{job.learning, std::move(*device)},
                       trainer_state(states.trainer, job.trainer.earlier_versions),
                       begun.states.has_value(), *life.log);

@@ -19,6 +19,7 @@
 #include "actors/run_counters.hpp"
 #include "actors/sampler/sampler_policy.hpp"
 #include "actors/trainer/trainer.hpp"
+#include "actors/validation/validation.hpp"
 #include "dataplane/store.hpp"
 
 #include <cstdint>
@@ -70,6 +71,11 @@ struct main_job {
   checkpoint_options checkpoint; ///< `restored` is set for each life.
   bundle_store_options bundles;  ///< `run_id` and `life` are set for each life.
   std::function<void(const checkpoint_record& record)> record_checkpoint = {}; ///< May be empty.
+  std::function<void(const error& why)> record_failed_checkpoint = {};         ///< May be empty.
+
+  /// Held-out prompts; null: nothing is validated.
+  std::shared_ptr<const dataset> held_out = {};
+  validation_options validation;
 
   std::uint64_t generators = 1;
   std::uint64_t environments = 1;

@@ -50,12 +50,16 @@ using replay_protocol =
 /// The trainer answers the barrier only: an origin and an owner.
 using trainer_protocol = joined<owner_protocol, origin_protocol>;
 
+/// Validation runs on held-out prompts.
+using validation_protocol = protocol<call<Validate, Validated>>;
+
 /// The checkpoint actor.
 using checkpoint_protocol =
     protocol<call<RequestCheckpoint, CheckpointPublished>, note<PeriodicCheckpoint>>;
 
 /// Whoever watches the run: a progress line, a metrics file, a test.
-using observer_protocol = protocol<note<StepFinished>, note<WarmupAdvanced>,
-                                   call<RunFinished, RunFinishNoted>, note<CheckpointPublished>>;
+using observer_protocol =
+    protocol<note<StepFinished>, note<WarmupAdvanced>, call<RunFinished, RunFinishNoted>,
+             note<CheckpointPublished>, note<Validated>>;
 
 } // namespace weir

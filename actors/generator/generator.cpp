@@ -1,6 +1,7 @@
 #include "actors/generator/generator.hpp"
 
 #include "actors/runtime/failpoint.hpp"
+#include "actors/waiting_time.hpp"
 #include "messages/rule.hpp"
 
 #include <algorithm>
@@ -60,8 +61,10 @@ task<void> generator::run() {
   }
   decoder_ = std::move(*made);
   while (true) {
+    std::optional<waiting_time> idle(std::in_place, clock(), engine_.counters->generators_idle_ns);
     while (!has_work())
       co_await work_came_.raised();
+    idle.reset();
     auto work = next_turn();
     auto done = make_completion<turn_ptr>();
     auto setter = done.setter();

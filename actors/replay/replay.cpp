@@ -66,9 +66,9 @@ task<result<void>> replay::evict() {
   auto lease = co_await mutations().enter();
   const auto stale = state_.evict(version_, events(), lease.transaction());
   if (!stale) co_return failure(stale.error());
-  clear_rows(stale->rows);
+  drop(*stale, drop_reason::stale);
   if (std::exchange(remainder_due_, false))
-    clear_rows(state_.drop_remainder(events(), lease.transaction()).rows);
+    drop(state_.drop_remainder(events(), lease.transaction()), drop_reason::end_of_data);
   mutated();
   changed();
   co_return result<void>();
@@ -299,6 +299,11 @@ void replay::drop_rows(std::span<const row_id> rows) {
   if (rows.empty()) return;
   const auto dropped = store_->drop_staged(rollout_partition, rows);
   ensure(dropped.has_value(), "staged rows of the index are staged in the store");
+}
+
+void replay::drop(const cleared_groups& gone, drop_reason reason) {
+  clear_rows(gone.rows);
+  counters_->groups_dropped[static_cast<std::size_t>(reason)] += gone.groups.size();
 }
 
 void replay::clear_rows(std::span<const row_id> rows) {

@@ -57,6 +57,7 @@ private:
   [[nodiscard]] result<bool> eviction_due() const;
   result<message<BatchClaimed>> read_groups(const std::vector<replay_record>& records);
   void drop_rows(std::span<const row_id> rows);
+  void drop(const cleared_groups& gone, drop_reason reason);
   void clear_rows(std::span<const row_id> rows);
   void changed();
 

@@ -3,6 +3,7 @@
 #include "actors/runtime/combinators.hpp"
 #include "actors/runtime/failpoint.hpp"
 #include "actors/runtime/stream.hpp"
+#include "actors/waiting_time.hpp"
 #include "messages/rule.hpp"
 
 #include <algorithm>
@@ -287,7 +288,9 @@ task<result<void>> rollout::reserve(std::shared_ptr<const prompt_batch> batch,
 /// Waits at the gate without a lease, then decides under one; when the gate closed in between, the
 /// same move comes up again.
 task<result<void>> rollout::admit_next(next_supply next) {
+  std::optional<waiting_time> waiting(std::in_place, clock(), counters_->gate_wait_ns);
   auto first = co_await first_of(gate_open(next.admission), reserve_low());
+  waiting.reset();
   if (first.index() == 1) co_return result<void>(); // What the reserve lacks comes first.
   auto& opened = std::get<0>(first);
   if (!opened && opened.error().code == errc::timed_out)
@@ -401,6 +404,7 @@ task<result<void>> rollout::finish_group(group_ptr group) {
 /// The group's place in replay. A wait that times out is asked again, and keeps its turn.
 task<result<void>> rollout::take_slot(group_ptr group) {
   auto request = pack(start_of(*group));
+  const waiting_time waiting(clock(), counters_->slot_wait_ns);
   while (true) {
     auto granted = co_await peers_.replay.ask(request, within(options_.gate_timeout));
     if (granted) co_return result<void>();
@@ -412,6 +416,7 @@ task<void> rollout::take_flight(group_ptr group) {
   const group_id id(group->prompt.group);
   state_.request_flight(id, group->stamp.dispatch_index);
   flights_moved();
+  const waiting_time waiting(clock(), counters_->flight_wait_ns);
   while (!state_.flying(id))
     co_await flights_moved_.raised();
 }
@@ -531,6 +536,7 @@ task<result<void>> rollout::drop(std::vector<std::uint64_t> groups, DropReason r
     stop.group = group;
     peers_.replay.tell(pack(stop));
   }
+  counters_->groups_dropped[static_cast<std::size_t>(reason)] += groups.size();
   co_return result<void>();
 }
 

@@ -55,6 +55,7 @@ task<result<void>> trainer::train() {
   std::string reason = "all steps are done";
   // A job that was done already has its bundle: work done ahead is not worth another one.
   const bool nothing_to_do = restored_ && state_.step() >= options_.max_num_steps;
+  if (!nothing_to_do) co_await validate_if_due();
   while (state_.step() < options_.max_num_steps) {
     auto trained = co_await train_step();
     if (!trained) co_return failure(std::move(trained.error()));
@@ -63,6 +64,7 @@ task<result<void>> trainer::train() {
       break;
     }
   }
+  if (!nothing_to_do && options_.validation.at_end) co_await validate();
   if (options_.save && !nothing_to_do) {
     auto saved = co_await save(reason);
     if (!saved)
@@ -165,13 +167,17 @@ task<result<bool>> trainer::train_step() {
       options_.save && !last && options_.save_period > 0 && (step + 1) % options_.save_period == 0;
   auto cut = co_await await_cut();
   if (!cut) co_return failure(std::move(cut.error()));
-  auto consumed = co_await shielded(consume(step, save, facts_.mean_reward()));
+  step_reward_ = facts_.mean_reward();
+  const bool save_later = save && kept_by_validation() && validation_due(step + 1);
+  auto consumed = co_await shielded(consume(step, save && !save_later));
   if (!consumed) co_return failure(std::move(consumed.error()));
   auto unpublished = co_await failpoint("trainer.consumed");
   if (!unpublished) co_return failure(std::move(unpublished.error()));
   auto live = co_await publish();
   if (!live) co_return failure(std::move(live.error()));
   tell_step(stepped->report);
+  co_await validate_if_due();
+  if (save_later) request_save(step + 1);
   co_return true;
 }
 
@@ -253,7 +259,7 @@ task<result<trainer::batch>> trainer::claim(std::uint64_t groups_min, std::uint6
 
 /// The consume lease [S]: captured state, groups and shortfall move together, or a cut in between
 /// would train a batch twice or lose it.
-task<result<void>> trainer::consume(std::uint64_t step, bool save, double reward) {
+task<result<void>> trainer::consume(std::uint64_t step, bool save) {
   const bool inside = enforced(rule::captured_in_consume_lease);
   if (auto switched = inside ? result<void>() : switch_captured(step); !switched)
     co_return switched;
@@ -275,15 +281,19 @@ task<result<void>> trainer::consume(std::uint64_t step, bool save, double reward
       co_await peers_.sampler.ask(lease, settle_request, within(options_.request_timeout));
   if (!settled) co_return failure(std::move(settled.error()));
   facts_.dropped = (*settled)->dropped();
-  if (save) {
-    PeriodicCheckpointT due;
-    due.step = step + 1;
-    due.metric = static_cast<float>(reward);
-    due.has_metric = true;
-    peers_.checkpoint.tell(pack(due));
-    uncut_save_ = step + 1;
-  }
+  if (save) request_save(step + 1);
   co_return result<void>();
+}
+
+/// Asks for the bundle of the state after `step` steps. No later step is consumed before its cut.
+void trainer::request_save(std::uint64_t step) {
+  PeriodicCheckpointT due;
+  due.step = step;
+  const auto metric = metric_of(step);
+  due.metric = metric.value_or(0.0);
+  due.has_metric = metric.has_value();
+  peers_.checkpoint.tell(pack(due));
+  uncut_save_ = step;
 }
 
 /// The captured state is the one after `step` from here on.
@@ -335,6 +345,9 @@ task<result<void>> trainer::save(std::string reason) {
   RequestCheckpointT want;
   want.reason = reason;
   want.step = static_cast<std::int64_t>(state_.step());
+  const auto metric = metric_of(state_.step());
+  want.metric = metric.value_or(0.0);
+  want.has_metric = metric.has_value();
   auto request = pack(want);
   auto published = co_await peers_.checkpoint.ask(request, within(options_.save_timeout));
   if (!published) co_return failure(std::move(published.error()));

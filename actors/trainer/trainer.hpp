@@ -36,6 +36,17 @@ struct warmup_options {
   std::uint64_t check_every = 5;
 };
 
+/// What bundles are kept by.
+enum class kept_by : std::uint8_t { train_reward, val_reward, val_accuracy };
+
+/// When held-out prompts are scored.
+struct validation_schedule {
+  std::uint64_t period = 0; ///< Steps between two runs; 0: none.
+  bool at_start = false;    ///< Before the first step of a new run.
+  bool at_end = false;      ///< After the last step.
+  kept_by metric = kept_by::train_reward;
+};
+
 struct trainer_options {
   std::uint64_t max_num_steps = 1'000'000;
   /// Steps between two periodic saves; 0: none.
@@ -47,6 +58,7 @@ struct trainer_options {
   /// W with pinned weights: versions before the newest that generators and bundles keep. Else 0.
   std::uint64_t earlier_versions = 0;
   warmup_options warmup;
+  validation_schedule validation;
   std::chrono::nanoseconds request_timeout = std::chrono::seconds(30);
   /// How long one wait for a batch lasts before it is asked again.
   std::chrono::nanoseconds batch_timeout = std::chrono::seconds(60);
@@ -66,7 +78,8 @@ struct trainer_peers {
   handle<checkpoint_protocol> checkpoint;
   std::vector<handle<generator_protocol>> generators;
   std::vector<handle<environment_protocol>> environments;
-  handle<observer_protocol> observer; ///< May be empty.
+  handle<observer_protocol> observer;     ///< May be empty.
+  handle<validation_protocol> validation; ///< May be empty: nothing is validated.
 
   template <class Wiring>
   void wire(Wiring& wiring) const {
@@ -76,6 +89,7 @@ struct trainer_peers {
     wiring.needs_each(generators);
     wiring.needs_each(environments);
     wiring.may_use(observer);
+    wiring.may_use(validation);
   }
 };
 
@@ -106,16 +120,24 @@ private:
   task<result<bool>> train_chunks();
   task<result<std::optional<batch>>> next_chunk();
   task<result<batch>> claim(std::uint64_t groups_min, std::uint64_t groups);
-  task<result<void>> consume(std::uint64_t step, bool save, double reward);
+  task<result<void>> consume(std::uint64_t step, bool save);
   [[nodiscard]] result<void> switch_captured(std::uint64_t step);
   task<result<void>> publish();
   [[nodiscard]] std::vector<published_version> published_versions() const;
   void announce(weight_version version);
   task<result<void>> save(std::string reason);
   task<result<void>> await_cut();
+  void request_save(std::uint64_t step);
   task<void> cut_reached(std::int64_t step);
   template <class Work>
   task<std::invoke_result_t<Work>> on_device(Work work);
+
+  // Validation runs: trainer_validation.cpp.
+  [[nodiscard]] bool validation_due(std::uint64_t step) const;
+  [[nodiscard]] bool kept_by_validation() const;
+  [[nodiscard]] std::optional<double> metric_of(std::uint64_t step) const;
+  task<void> validate_if_due();
+  task<void> validate();
 
   result<void> capturable() const override;
   captured_section capture() override;
@@ -127,6 +149,8 @@ private:
   trainer_state state_;
   const bool restored_; ///< From a bundle.
   bool warmed_up_;
+  std::optional<double> step_reward_;   ///< Of the newest step that this life trained.
+  std::optional<ValidatedT> validated_; ///< The newest validation run.
   /// Step whose periodic save was asked for and is not cut yet.
   std::optional<std::uint64_t> uncut_save_;
   step_facts facts_; ///< Of the step at hand.

@@ -27,14 +27,14 @@ std::string_view device_name(device_kind kind) {
   return "auto";
 }
 
-result<std::shared_ptr<const dataset>> read_dataset(dataplane::disk& storage,
-                                                    const run_config& config) {
-  const auto& source = config.data.train;
+/// `block` is "data.train" or "data.validation".
+result<std::shared_ptr<const dataset>>
+read_dataset(dataplane::disk& storage, const dataset_config& source, const std::string& block) {
   if (!source.path)
     return failure(errc::invalid_argument,
-                   "data.train.path: is not set; name a JSON Lines file of problems");
+                   block + ".path: is not set; name a JSON Lines file of problems");
   const auto bytes = dataplane::read_file(storage, *source.path, dataset_bytes_max);
-  if (!bytes) return failure(bytes.error().code, "data.train.path: " + bytes.error().text);
+  if (!bytes) return failure(bytes.error().code, block + ".path: " + bytes.error().text);
   std::string content(reinterpret_cast<const char*>(bytes->data()), bytes->size());
   dataset_options options;
   options.input_key = source.input_key;
@@ -42,6 +42,19 @@ result<std::shared_ptr<const dataset>> read_dataset(dataplane::disk& storage,
   auto records = dataset::parse(*source.path, std::move(content), options);
   if (!records) return failure(std::move(records.error()));
   return std::make_shared<const dataset>(std::move(*records));
+}
+
+/// Fills in the datasets of the job.
+result<void> read_datasets(dataplane::disk& storage, job& work) {
+  const data_config& data = work.config.data;
+  auto records = read_dataset(storage, data.train, "data.train");
+  if (!records) return failure(std::move(records.error()));
+  work.records = std::move(*records);
+  if (!data.validation.path) return {};
+  auto held_out = read_dataset(storage, data.validation, "data.validation");
+  if (!held_out) return failure(std::move(held_out.error()));
+  work.held_out = std::move(*held_out);
+  return {};
 }
 
 /// Stop strings as tokens: with the byte tokenizer those of one byte.
@@ -61,16 +74,16 @@ result<std::vector<std::uint32_t>> stop_tokens_of(const run_config& config,
 }
 
 /// Prompts that leave no room for their completion are found here, not in the middle of an epoch.
-result<void> check_lengths(const job& work) {
+result<void> check_lengths(const job& work, const dataset& records) {
   const std::uint64_t context = work.model.context;
   const std::uint64_t completion = work.config.policy.generation.max_new_tokens;
-  for (std::uint64_t i = 0; i < work.records->size(); ++i) {
-    const std::string text = work.records->at(i).prompt;
+  for (std::uint64_t i = 0; i < records.size(); ++i) {
+    const std::string text = records.at(i).prompt;
     const std::uint64_t tokens =
         prompt_tokens(*work.text, work.config.data.prompt_template, text).size();
     if (tokens > 0 && tokens + completion <= context) continue;
     return failure(errc::invalid_argument,
-                   work.records->place_of(i) + ": the prompt has " + std::to_string(tokens) +
+                   records.place_of(i) + ": the prompt has " + std::to_string(tokens) +
                        " tokens; with policy.generation.max_new_tokens (" +
                        std::to_string(completion) + ") it does not fit into the context of " +
                        std::to_string(context) +
@@ -250,10 +263,10 @@ result<job> sketch_job(dataplane::disk& storage, const run_config& config) {
   work.model = *model;
   if (auto fine = kernels::validate(work.model); !fine)
     return failure(fine.error().code, "policy.architecture: " + fine.error().text);
-  auto records = read_dataset(storage, config);
-  if (!records) return failure(std::move(records.error()));
-  work.records = std::move(*records);
-  if (auto fine = check_lengths(work); !fine) return failure(std::move(fine.error()));
+  if (auto read = read_datasets(storage, work); !read) return failure(std::move(read.error()));
+  for (const auto& records : {work.records, work.held_out})
+    if (auto fine = records ? check_lengths(work, *records) : result<void>(); !fine)
+      return failure(std::move(fine.error()));
   if (auto fine = check_environment(config); !fine) return failure(std::move(fine.error()));
   auto policy = sampler_of(config);
   if (!policy) return failure(std::move(policy.error()));
@@ -332,6 +345,18 @@ rollout_options rollout_options_of(const run_config& config) {
   options.rollout_timeout = seconds(from.rollout_timeout_s);
   if (config.async_rl.weight_update == weight_update_kind::pinned)
     options.pins = weight_pins{.window = window_versions(config.async_rl.sampler), .oldest = 0};
+  return options;
+}
+
+validation_options validation_options_of(const run_config& config) {
+  const rollout_failure_config& limits = config.async_rl.rollout_failure;
+  validation_options options;
+  options.max_new_tokens = static_cast<std::uint32_t>(config.policy.generation.max_new_tokens);
+  options.inflight_max = config.async_rl.max_inflight_prompts;
+  if (config.env.kind == env_kind::exact_answer)
+    options.full_reward = static_cast<float>(config.env.exact_answer.exact);
+  options.generation_timeout = seconds(limits.generation_timeout_s);
+  options.env_timeout = seconds(limits.env_timeout_s);
   return options;
 }
 

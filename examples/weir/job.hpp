@@ -22,6 +22,7 @@ namespace weir {
 struct job {
   run_config config;
   std::shared_ptr<const dataset> records;
+  std::shared_ptr<const dataset> held_out; ///< Null without validation.
   std::shared_ptr<const kernels::tokenizer> text;
   std::shared_ptr<const sampler_policy> policy;
   std::shared_ptr<llama_learner> learner;
@@ -45,6 +46,7 @@ struct job {
 [[nodiscard]] health_options health_options_of(const run_config& config);
 [[nodiscard]] rollout_options rollout_options_of(const run_config& config);
 [[nodiscard]] text_codec text_codec_of(const job& work);
+[[nodiscard]] validation_options validation_options_of(const run_config& config);
 [[nodiscard]] result<scoring> scoring_of(const run_config& config);
 
 /// The tokens that a record's text becomes: the tokenizer's begin token, if it has one, then

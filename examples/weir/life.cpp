@@ -113,6 +113,17 @@ watchdog_options watchdog_options_of(const run_config& config) {
   return options;
 }
 
+validation_schedule validation_schedule_of(const run_config& config) {
+  validation_schedule when;
+  when.period = config.grpo.val_period;
+  when.at_start = config.grpo.val_at_start;
+  when.at_end = config.grpo.val_at_end;
+  const std::string metric = config.checkpointing.metric_name.value_or("");
+  if (metric == "val:reward") when.metric = kept_by::val_reward;
+  if (metric == "val:accuracy") when.metric = kept_by::val_accuracy;
+  return when;
+}
+
 trainer_options trainer_options_of(const run_config& config) {
   trainer_options options;
   options.max_num_steps = config.grpo.max_num_steps;
@@ -126,6 +137,7 @@ trainer_options trainer_options_of(const run_config& config) {
   options.earlier_versions = earlier_versions(config);
   options.attendance =
       std::min(options.attendance, seconds(config.async_rl.stall_watchdog.stall_timeout_s) / 4);
+  options.validation = validation_schedule_of(config);
   return options;
 }
 
@@ -167,8 +179,10 @@ main_job_parts parts_of(const job& work, const std::shared_ptr<run_output>& outp
         std::move(*engine));
   };
   parts.environment = [&work] { return scoring_of(work.config); };
-  parts.observer = [output](graph& actors, std::shared_ptr<run_counters> counters) {
-    return actors.add<observer>("observer", output, std::move(counters));
+  const permit_limits limits{work.config.async_rl.max_inflight_prompts,
+                             work.config.async_rl.max_buffered_rollouts};
+  parts.observer = [output, limits](graph& actors, std::shared_ptr<run_counters> counters) {
+    return actors.add<observer>("observer", output, std::move(counters), limits);
   };
   parts.trainer_device = [] { return shared_stream(kernels::device()); };
   return parts;
@@ -228,6 +242,8 @@ main_job main_job_of(const job& work, const std::shared_ptr<run_output>& output)
   made.rollout = rollout_options_of(config);
   made.rollout.limits.stamps = work.policy->stamps(); // A custom sampler's, too.
   made.codec = text_codec_of(work);
+  made.held_out = work.held_out;
+  made.validation = validation_options_of(config);
   made.replay = replay_options_of(config);
   made.rows = row_options_of(config);
   made.trainer = trainer_options_of(config);
@@ -243,6 +259,8 @@ result<life_end> live(life_parts parts, const std::function<bool()>& interrupted
   main_job work = main_job_of(parts.work, parts.output);
   work.record_checkpoint = [output = parts.output, life = parts.begun.life](
                                const checkpoint_record& record) { output->record(record, life); };
+  work.record_failed_checkpoint = [output = parts.output, life = parts.begun.life](
+                                      const error& why) { output->record_failure(why, life); };
   auto running = compose_life(work, parts.env, parts.begun, parts.directory);
   if (!running) return failure(std::move(running.error()));
   running->actors->watch(watchdog_options_of(parts.work.config));
