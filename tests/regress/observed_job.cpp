@@ -199,6 +199,12 @@ restore_request small_run::request() {
   return sim::request_of(plan_, job());
 }
 
+bool mentions(const result<void>& outcome, std::string_view part) {
+  const bool found = !outcome && to_string(outcome.error()).find(part) != std::string::npos;
+  if (!found) MESSAGE((outcome ? std::string("no error") : to_string(outcome.error())));
+  return found;
+}
+
 std::vector<group_id> all_groups(std::uint64_t count) {
   std::vector<group_id> groups;
   for (std::uint64_t group = 0; group < count; ++group)

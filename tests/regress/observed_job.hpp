@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace weir::test {
@@ -99,6 +100,9 @@ private:
 [[nodiscard]] inline std::vector<sim::crash_point> crashes_at_will(std::size_t count) {
   return std::vector<sim::crash_point>(count);
 }
+
+/// Whether it is an error whose text has this part.
+[[nodiscard]] bool mentions(const result<void>& outcome, std::string_view part);
 
 /// The groups 0 ... count - 1, `epochs` passes being one long count.
 [[nodiscard]] std::vector<group_id> all_groups(std::uint64_t count);
