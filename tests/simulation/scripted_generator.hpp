@@ -23,6 +23,7 @@ struct scripted_generator_options {
   std::uint64_t run_seed = 0;
   std::uint64_t tokens_max = 3;
   std::uint64_t versions_kept = 1;
+  bool log_normal_lengths = false;
   /// Longest pause before a batch of tokens, and before weights are live; 0: none.
   std::chrono::nanoseconds token_lag{0};
   std::chrono::nanoseconds weights_lag{0};
@@ -62,6 +63,7 @@ private:
   [[nodiscard]] bool lags_behind(std::uint64_t minimum_version) const;
   [[nodiscard]] const tiny_policy* weights_for(const GenerateGroupT& wanted) const;
   [[nodiscard]] TokenBatchT batch_at(const GenerateGroupT& wanted, std::uint64_t index) const;
+  [[nodiscard]] std::uint64_t length_of(const token_key& key) const;
   [[nodiscard]] std::uint64_t longest(const GenerateGroupT& wanted) const;
   [[nodiscard]] token_key key_of(const GenerateGroupT& wanted, std::uint32_t sibling) const;
   [[nodiscard]] std::chrono::nanoseconds draw(std::chrono::nanoseconds lag_max);
