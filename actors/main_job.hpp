@@ -36,8 +36,10 @@ using scoring = std::variant<scorer, command_options>;
 /// The parts of a life that a program makes itself. Each is called once per actor (`generator`,
 /// `environment`) or once (`observer`, `trainer_device`) while the graph is composed.
 struct main_job_parts {
-  /// Adds an actor of that name; `counters` counts its tokens.
-  std::function<result<handle<generator_protocol>>(graph& actors, const std::string& name,
+  /// Adds an actor of that name to the group, which restarts it in place; `counters` counts its
+  /// tokens.
+  std::function<result<handle<generator_protocol>>(graph& actors, const supervised_group& group,
+                                                   const std::string& name,
                                                    std::shared_ptr<run_counters> counters)>
       generator;
   std::function<result<scoring>()> environment;
@@ -56,6 +58,9 @@ struct main_job {
   policy_ptr first_policy;
   /// The policy of a bundle, from the verified files in `restored_states::policy`.
   std::function<result<policy_ptr>(const restored_states& states)> read_policy;
+  /// The weights of an earlier version, of `kept_versions`. Only asked with pinned weights.
+  std::function<result<policy_ptr>(const restored_states& states, weight_version version)>
+      read_version = {};
 
   dataloader_options loader;
   rollout_options rollout; ///< N and the failure limits are in here.
@@ -74,12 +79,16 @@ struct main_job {
 
   std::uint64_t generators = 1;
   std::uint64_t environments = 1;
+  supervision_options generator_restarts; ///< Beyond them, the run ends with their history.
   main_job_parts parts;
 };
 
 /// Restore step 1, as far as only the job knows it: dataset, cursor, prompts and policy of a bundle
 /// are those of this job. For `begin_life`.
 [[nodiscard]] result<void> check_states(const main_job& job, const restored_states& states);
+
+/// Finds a prompt's record again in the job's dataset, for a restore in shadow mode.
+[[nodiscard]] prompt_lookup prompt_lookup_of(const main_job& job);
 
 /// One life: its log, its graph, and what a driver asks or looks at.
 struct composed_life {

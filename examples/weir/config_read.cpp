@@ -80,6 +80,13 @@ std::string resolved(const std::string& path, const std::string& directory) {
   return (std::filesystem::path(directory) / path).lexically_normal().string();
 }
 
+/// Of a program or a shared object: where it is, if it has a slash; else its loader looks for it.
+std::string resolved_program(const std::string& program, const std::string& directory) {
+  if (program.find('/') == std::string::npos) return program;
+  const std::string path = resolved(program, directory);
+  return path.find('/') == std::string::npos ? "./" + path : path;
+}
+
 /// Applies settings one by one and collects what is wrong with them.
 class reading {
 public:
@@ -146,14 +153,14 @@ void reading::resolve(const config_key& key, const std::string& directory) {
   } else if (const auto* maybe =
                  std::get_if<config_field<std::optional<std::string>>>(&key.field)) {
     std::optional<std::string>& value = maybe->write(config_);
-    if (value) value = resolved(*value, directory);
+    if (value)
+      value = key.role == text_role::program ? resolved_program(*value, directory)
+                                             : resolved(*value, directory);
   } else if (const auto* words = std::get_if<config_field<std::vector<std::string>>>(&key.field)) {
     std::vector<std::string>& value = words->write(config_);
-    for (std::size_t i = 0; i < value.size(); ++i) {
-      const bool is_path = i == 0 ? value[i].find('/') != std::string::npos
-                                  : value[i].starts_with("./") || value[i].starts_with("../");
-      if (is_path) value[i] = resolved(value[i], directory);
-    }
+    for (std::size_t i = 0; i < value.size(); ++i)
+      if (i == 0 || value[i].starts_with("./") || value[i].starts_with("../"))
+        value[i] = resolved_program(value[i], directory);
   }
 }
 

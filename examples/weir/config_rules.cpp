@@ -135,8 +135,7 @@ void rules::check_sampler() {
   const std::string name = shown("async_rl.sampler.name");
   const bool in_order = sampler.name == sampler_kind::in_order;
   const bool custom = sampler.name == sampler_kind::custom;
-  refuse_if(!in_order && !custom &&
-                sampler.max_lookahead_versions != defaults.max_lookahead_versions,
+  refuse_if(!in_order && sampler.max_lookahead_versions != defaults.max_lookahead_versions,
             shown("async_rl.sampler.max_lookahead_versions") + " is a key of in_order; " + name +
                 " takes async_rl.sampler.max_staleness_versions");
   refuse_if(in_order && sampler.max_staleness_versions != defaults.max_staleness_versions,
@@ -250,8 +249,7 @@ void rules::check_storage() {
                 ": there would be no rollouts to save");
   refuse_if(!plane.enabled && !(save.enabled && save.save_data_plane),
             shown("data_plane.enabled") + ": rollouts live in the data plane; set it to true");
-  refuse_if(save.enabled && !save.save_data_plane &&
-                config_.async_rl.sampler.name != sampler_kind::custom,
+  refuse_if(save.enabled && !save.save_data_plane,
             shown("checkpointing.save_data_plane") + " contradicts " +
                 shown("async_rl.sampler.name") +
                 ": a resumed run would lose the prompts in flight; set it to true");

@@ -46,10 +46,11 @@ enum class on_resume : std::uint8_t {
 /// How a text is meant.
 enum class text_role : std::uint8_t {
   plain,
-  path,    ///< A file or directory; a relative one is resolved.
-  bytes,   ///< A number of bytes; "64 MiB" is understood.
-  program, ///< A command: its first word is resolved if it has a slash, others after a "./".
-  named,   ///< A word, or a path: resolved unless it is the default.
+  path,  ///< A file or directory; a relative one is resolved.
+  bytes, ///< A number of bytes; "64 MiB" is understood.
+  /// A command, or a shared object: its first word is resolved if it has a slash, others after "./".
+  program,
+  named, ///< A word, or a path: resolved unless it is the default.
 };
 
 inline constexpr double unbounded = std::numeric_limits<double>::infinity();

@@ -1,6 +1,7 @@
 #include "examples/weir/job.hpp"
 
 #include "actors/environment/environment_state.hpp"
+#include "examples/weir/samplers.hpp"
 #include "kernels/parallel.hpp"
 
 #include <algorithm>
@@ -13,22 +14,6 @@ namespace {
 
 constexpr std::uint64_t dataset_bytes_max = 64ULL << 30;
 constexpr std::uint64_t model_file_bytes_max = 64ULL << 30;
-
-std::string_view sampler_name(sampler_kind kind) {
-  switch (kind) {
-  case sampler_kind::in_order:
-    return "in_order";
-  case sampler_kind::weight_fifo:
-    return "weight_fifo";
-  case sampler_kind::ready_first:
-    return "ready_first";
-  case sampler_kind::windowed:
-    return "windowed";
-  case sampler_kind::custom:
-    return "custom";
-  }
-  return "in_order";
-}
 
 std::string_view device_name(device_kind kind) {
   switch (kind) {
@@ -222,17 +207,6 @@ result<kernels::float_buffer> read_model(dataplane::disk& storage, const std::st
   return weights;
 }
 
-result<std::shared_ptr<const sampler_policy>> policy_of(const run_config& config) {
-  sampler_options options;
-  options.name = sampler_name(config.async_rl.sampler.name);
-  options.max_lookahead_versions =
-      static_cast<std::int64_t>(config.async_rl.sampler.max_lookahead_versions);
-  options.max_staleness_versions =
-      static_cast<std::int64_t>(config.async_rl.sampler.max_staleness_versions);
-  options.sample_freshest_first = config.async_rl.sampler.sample_freshest_first;
-  return make_sampler_policy(options);
-}
-
 result<scorer> exact_answer_of(const run_config& config) {
   const exact_answer_config& from = config.env.exact_answer;
   exact_answer_options options;
@@ -294,7 +268,7 @@ result<job> sketch_job(dataplane::disk& storage, const run_config& config) {
     if (auto fine = records ? check_lengths(work, *records) : result<void>(); !fine)
       return failure(std::move(fine.error()));
   if (auto fine = check_environment(config); !fine) return failure(std::move(fine.error()));
-  auto policy = policy_of(config);
+  auto policy = sampler_of(config);
   if (!policy) return failure(std::move(policy.error()));
   work.policy = std::move(*policy);
   auto stops = stop_tokens_of(config, *work.text);
@@ -335,7 +309,22 @@ failure_limits failure_limits_of(const run_config& config) {
   limits.max_skipped_prompts = from.max_skipped_prompts;
   limits.max_consecutive_dropped_prompts = from.max_consecutive_dropped_prompts;
   limits.min_step_batch_fraction = from.min_step_batch_fraction;
+  limits.replace_dropped_prompts = from.on_dropped_prompt == dropped_prompt_action::replace;
+  limits.max_replacement_attempts = static_cast<std::uint32_t>(from.max_replacement_attempts);
+  limits.replacement_reserve_prompts = from.replacement_reserve_prompts;
   return limits;
+}
+
+health_options health_options_of(const run_config& config) {
+  const generator_health_config& from = config.async_rl.generator_health;
+  health_options options;
+  options.probe_interval = seconds(from.probe_interval_s);
+  options.probe_timeout = seconds(from.probe_timeout_s);
+  options.unhealthy_threshold = static_cast<std::uint32_t>(from.unhealthy_threshold);
+  options.healthy_threshold = static_cast<std::uint32_t>(from.healthy_threshold);
+  options.min_healthy = from.min_healthy;
+  options.patience = seconds(config.async_rl.stall_watchdog.stall_timeout_s);
+  return options;
 }
 
 rollout_options rollout_options_of(const run_config& config) {
@@ -345,11 +334,17 @@ rollout_options rollout_options_of(const run_config& config) {
   options.limits.inflight_max = config.async_rl.max_inflight_prompts;
   options.limits.stamps = stamps_groups(config.async_rl.sampler.name);
   options.failures = failure_limits_of(config);
+  // Only what is stamped has a place that a spare could take.
+  if (options.limits.stamps && options.failures.replace_dropped_prompts)
+    options.limits.reserve_low = options.failures.replacement_reserve_prompts;
+  options.health = health_options_of(config);
   options.siblings = static_cast<std::uint32_t>(config.grpo.num_generations_per_prompt);
   options.max_new_tokens = static_cast<std::uint32_t>(config.policy.generation.max_new_tokens);
   options.generation_timeout = seconds(from.generation_timeout_s);
   options.env_timeout = seconds(from.env_timeout_s);
   options.rollout_timeout = seconds(from.rollout_timeout_s);
+  if (config.async_rl.weight_update == weight_update_kind::pinned)
+    options.pins = weight_pins{.window = window_versions(config.async_rl.sampler), .oldest = 0};
   return options;
 }
 

@@ -43,6 +43,7 @@ struct job {
 
 // What each actor is given, from the configuration.
 [[nodiscard]] failure_limits failure_limits_of(const run_config& config);
+[[nodiscard]] health_options health_options_of(const run_config& config);
 [[nodiscard]] rollout_options rollout_options_of(const run_config& config);
 [[nodiscard]] text_codec text_codec_of(const job& work);
 [[nodiscard]] validation_options validation_options_of(const run_config& config);

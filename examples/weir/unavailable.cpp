@@ -13,25 +13,6 @@ struct gap {
 };
 
 constexpr gap gaps[] = {
-    {"async_rl.sampler.name",
-     [](const run_config& config) { return config.async_rl.sampler.name == sampler_kind::custom; },
-     "use a built-in sampler"},
-    {"async_rl.generator_health.probe_interval_s",
-     [](const run_config& config) {
-       return config.async_rl.generator_health != generator_health_config();
-     },
-     "leave async_rl.generator_health at its defaults: a group that fails goes to another "
-     "generator"},
-    {"async_rl.rollout_failure.on_dropped_prompt",
-     [](const run_config& config) {
-       return config.async_rl.rollout_failure.on_dropped_prompt == dropped_prompt_action::replace;
-     },
-     "use shrink"},
-    {"async_rl.weight_update",
-     [](const run_config& config) {
-       return config.async_rl.weight_update == weight_update_kind::pinned;
-     },
-     "use in_flight; async_rl.sampler.max_lookahead_versions 0 is reproducible too"},
     {"data_plane.spill_dir",
      [](const run_config& config) { return config.data_plane.spill_dir.has_value(); },
      "set it to null and raise data_plane.capacity_bytes"},
