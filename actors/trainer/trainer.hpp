@@ -78,8 +78,8 @@ struct trainer_peers {
   handle<checkpoint_protocol> checkpoint;
   std::vector<handle<generator_protocol>> generators;
   std::vector<handle<environment_protocol>> environments;
-  handle<observer_protocol> observer;          ///< May be empty.
-  handle<validation_protocol> validation = {}; ///< May be empty: nothing is validated.
+  handle<observer_protocol> observer;     ///< May be empty.
+  handle<validation_protocol> validation; ///< May be empty: nothing is validated.
 
   template <class Wiring>
   void wire(Wiring& wiring) const {

@@ -13,7 +13,7 @@ namespace {
 /// Ids of requests to generators: above those of all groups that are ever handed out.
 constexpr std::uint64_t first_request = std::uint64_t{1} << 63U;
 /// Token batches that may be under way before the generator has to wait.
-constexpr std::uint64_t batches_ahead_max = 4;
+constexpr std::uint64_t stream_credit = 4;
 
 /// Tells a generator to forget a request, also when the waiting coroutine is destroyed.
 class abort_at_end {
@@ -141,7 +141,7 @@ group_ptr validation::make_group(const validation_round& round, std::uint64_t in
 
 task<result<void>> validation::generate(group_ptr group, handle<generator_protocol> generator) {
   abort_at_end guard(generator, abort_of(*group));
-  auto tokens = open_stream<TokenBatch>(*this, batches_ahead_max);
+  auto tokens = open_stream<TokenBatch>(*this, stream_credit);
   auto request = pack(generation_of(*group, options_.max_new_tokens, tokens.id()));
   auto accepted = co_await generator.ask(request, within(options_.generation_timeout));
   if (!accepted) co_return failure(std::move(accepted.error()));
