@@ -40,7 +40,8 @@ using replay_protocol =
     joined<protocol<call<StartGroup, GroupStarted>, call<StageGroup, GroupStaged>,
                     call<CommitGroup, GroupCommitted>, call<AwaitBatch, BatchReady>,
                     call<ClaimBatch, BatchClaimed>, call<ConsumeBatch, BatchConsumed>,
-                    call<AwaitStale, StaleProposed>, note<GroupBegun>, note<StopGroup>, note<DiscardGroup>, note<SupplyEnded>, note<VersionMoved>>,
+                    call<AwaitStale, StaleProposed>, note<GroupBegun>, note<StopGroup>,
+                    note<DiscardGroup>, note<SupplyEnded>, note<VersionMoved>>,
            owner_protocol, origin_protocol>;
 
 /// The trainer answers the barrier only: an origin and an owner.

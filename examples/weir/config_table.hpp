@@ -79,9 +79,16 @@ struct renamed_key {
   std::string_view path;
 };
 
+/// A key or a block of another system's that has no counterpart here, and what to do.
+struct foreign_block {
+  std::string_view path;
+  std::string_view instead;
+};
+
 /// Every key, block by block, in the order in which they are printed.
 [[nodiscard]] std::span<const config_key> config_keys();
 [[nodiscard]] std::span<const renamed_key> renamed_keys();
+[[nodiscard]] std::span<const foreign_block> foreign_blocks();
 /// The key with this path, or null.
 [[nodiscard]] const config_key* find_key(std::string_view path);
 
