@@ -20,7 +20,10 @@ public:
         replay_(policy_of("windowed", 0), {.groups_buffered_max = 1}) {
     std::ignore = admit_batch(sampler_, 0, 1, log_);
     const ledger_record& record = *sampler_.capture().find(group);
-    if (is_staged) return start_and_stage(replay_, record, weight_version(0));
+    if (is_staged) {
+      start_and_stage(replay_, record, weight_version(0));
+      return;
+    }
     REQUIRE(replay_.request_start({.group = group, .dispatch_index = 0}).has_value());
     CHECK(replay_.grant_permits() == ids({0}));
     replay_.begun(group, weight_version(0));

@@ -32,9 +32,9 @@ std::vector<group_id> selected(const sampler_policy& policy, const std::vector<p
                                bool prefix = false) {
   const slot_table table(slots);
   const auto chosen = policy.select(table.view(), {.version = weight_version(version),
-                                            .groups_min = least,
-                                            .groups_max = most,
-                                            .ready_prefix_only = prefix});
+                                                   .groups_min = least,
+                                                   .groups_max = most,
+                                                   .ready_prefix_only = prefix});
   REQUIRE(chosen.has_value());
   return *chosen;
 }
