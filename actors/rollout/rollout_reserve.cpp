@@ -120,7 +120,10 @@ task<result<void>> rollout::give_up(std::uint64_t group, DropReason reason) {
   peers_.replay.tell(pack(stop));
   state_.spares_are((*replaced)->spares());
   spares_moved_.raise();
-  if ((*replaced)->dropped()) ++counters_->prompts_dropped;
+  if ((*replaced)->dropped()) {
+    ++counters_->prompts_dropped;
+    ++counters_->groups_dropped[static_cast<std::size_t>(reason)];
+  }
   if ((*replaced)->spare() == nullptr) co_return result<void>();
   auto spare = record_of(*(*replaced)->spare());
   if (!spare) co_return failure(std::move(spare.error()));
