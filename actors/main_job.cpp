@@ -22,13 +22,36 @@ struct owner_states {
   std::vector<group_event> restamped = {}; ///< In the sampler's ledger.
 };
 
+/// The policy of the bundle, and of the versions before it what pinned groups may name: as many as
+/// the bundle has, without a gap.
+result<trainer_image> restore_trainer(const main_job& job, const restored_states& states) {
+  auto policy = job.read_policy(states);
+  if (!policy) return failure(std::move(policy.error()));
+  const std::uint64_t step = states.bundle.content.step;
+  trainer_image image{step, weight_version(step), std::move(*policy), {}};
+  std::uint64_t expected = step;
+  for (const weight_version version : kept_versions(states)) { // The newest first.
+    if (version.value + 1 != expected || step - version.value > job.trainer.earlier_versions) break;
+    auto earlier = job.read_version(states, version);
+    if (!earlier) return failure(std::move(earlier.error()));
+    image.earlier.insert(image.earlier.begin(), {version, std::move(*earlier)});
+    expected = version.value;
+  }
+  return image;
+}
+
 result<owner_states> build_states(const main_job& job, const begun_life& begun) {
+  if (job.rollout.pins && !job.policy->stamps())
+    return failure(errc::invalid_argument,
+                   "async_rl.weight_update (pinned) needs a sampler that stamps groups, such as "
+                   "in_order; async_rl.sampler.name is " +
+                       std::string(job.policy->name()));
   owner_states built{
       dataloader_state(*job.records, job.loader),
       sampler_state(job.policy, job.rollout.limits.groups_per_step, job.rollout.failures),
       replay_contents{replay_state(job.policy, job.replay),
                       std::make_shared<dataplane::store>(job.rows)},
-      trainer_image{0, weight_version(0), job.first_policy}};
+      trainer_image{0, weight_version(0), job.first_policy, {}}};
   if (!begun.states) return built;
   const restored_states& states = *begun.states;
   if (auto loaded = built.loader.load(states.cursor); !loaded)
@@ -40,10 +63,9 @@ result<owner_states> build_states(const main_job& job, const begun_life& begun) 
   built.replay.rows->restore(states.rows);
   built.replay.restamped = states.changes.replay_events;
   built.restamped = states.changes.ledger_events;
-  auto policy = job.read_policy(states);
-  if (!policy) return failure(std::move(policy.error()));
-  const std::uint64_t step = states.bundle.content.step;
-  built.trainer = {step, weight_version(step), std::move(*policy)};
+  auto trained = restore_trainer(job, states);
+  if (!trained) return failure(std::move(trained.error()));
+  built.trainer = std::move(*trained);
   return built;
 }
 
@@ -120,8 +142,12 @@ result<void> add_actors(const main_job& job, const begun_life& begun, owner_stat
                       trainer_peers{ledger, buffer, life.checkpoint, hands->generators,
                                     hands->environments, watcher},
                       trainer_engine{job.learning, std::move(*device)},
-                      trainer_state(states.trainer), begun.states.has_value(), *life.log);
-  actors.add<rollout>("rollout", job.rollout,
+                      trainer_state(states.trainer, job.trainer.earlier_versions),
+                      begun.states.has_value(), *life.log);
+  rollout_options rolling = job.rollout;
+  if (rolling.pins)
+    rolling.pins->oldest = states.trainer.version.value - states.trainer.earlier.size();
+  actors.add<rollout>("rollout", rolling,
                       rollout_peers{loader, ledger, buffer, hands->generators, hands->environments},
                       job.codec, *life.log, counters);
   return {};
@@ -151,7 +177,7 @@ result<void> check_states(const main_job& job, const restored_states& states) {
     if (auto found = loader.fetch(record.sample, record.hash); !found)
       return failure(std::move(found.error()));
   }
-  if (auto read = job.read_policy(states); !read) return failure(std::move(read.error()));
+  if (auto read = restore_trainer(job, states); !read) return failure(std::move(read.error()));
   return {};
 }
 

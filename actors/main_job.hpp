@@ -55,6 +55,9 @@ struct main_job {
   policy_ptr first_policy;
   /// The policy of a bundle, from the verified files in `restored_states::policy`.
   std::function<result<policy_ptr>(const restored_states& states)> read_policy;
+  /// The weights of an earlier version, of `kept_versions`. Only asked with pinned weights.
+  std::function<result<policy_ptr>(const restored_states& states, weight_version version)>
+      read_version = {};
 
   dataloader_options loader;
   rollout_options rollout; ///< N and the failure limits are in here.

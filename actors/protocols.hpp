@@ -29,7 +29,7 @@ using rollout_protocol = origin_protocol;
 /// A generator: sequences in, a stream of tokens out. Never part of a cut.
 using generator_protocol =
     protocol<call<GenerateGroup, GenerationAccepted>, call<UpdateWeights, WeightsLive>,
-             call<Probe, ProbeAnswered>, note<AbortGroup>>;
+             call<AwaitWeightsLost, WeightsLost>, call<Probe, ProbeAnswered>, note<AbortGroup>>;
 
 /// An environment: completions in, rewards out. Never part of a cut.
 using environment_protocol =

@@ -8,6 +8,10 @@
 #include "dataplane/snapshot_file.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <functional>
+#include <set>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -187,6 +191,19 @@ result<void> set_histories_aside(dataplane::disk& storage, const restore_request
 }
 
 } // namespace
+
+std::vector<weight_version> kept_versions(const restored_states& states) {
+  constexpr std::string_view prefix = "policy/weights_";
+  std::set<std::uint64_t, std::greater<>> versions;
+  for (const auto& [path, bytes] : states.policy) {
+    if (!path.starts_with(prefix)) continue;
+    std::uint64_t version = 0;
+    const char* const end = path.data() + path.size();
+    const auto [rest, code] = std::from_chars(path.data() + prefix.size(), end, version);
+    if (code == std::errc() && rest != end && *rest == '/') versions.insert(version);
+  }
+  return {versions.begin(), versions.end()};
+}
 
 result<restored_states> load_bundle(dataplane::disk& storage, const restore_request& request,
                                     const dataplane::bundle& chosen) {

@@ -71,6 +71,9 @@ struct begun_life {
   std::vector<std::string> notices;
 };
 
+/// Versions before the bundle's own whose weights it holds (`policy/weights_N/`), newest first.
+[[nodiscard]] std::vector<weight_version> kept_versions(const restored_states& states);
+
 /// Loads one bundle and checks its parts against each other (restore steps 1 to 4). Errors: corrupt
 /// or unsupported, naming file and reason; conflict when it contradicts the request.
 [[nodiscard]] result<restored_states> load_bundle(dataplane::disk& storage,

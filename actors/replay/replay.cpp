@@ -8,6 +8,15 @@
 
 namespace weir {
 
+namespace {
+
+/// 0 stands for all of them.
+std::uint64_t least_of(std::uint64_t groups_min, std::uint64_t groups) {
+  return groups_min > 0 ? groups_min : groups;
+}
+
+} // namespace
+
 replay::replay(context ctx, replay_contents contents, weight_version version, event_sink& events,
                std::shared_ptr<run_counters> counters)
     : participant(std::move(ctx), barrier_role::both, events), state_(std::move(contents.index)),
@@ -124,13 +133,17 @@ task<result<message<GroupCommitted>>> replay::on_commit(lease_ref lease,
 
 task<result<message<BatchReady>>> replay::on_await_batch(message<AwaitBatch> request) {
   const weight_version version(request->version());
+  const std::uint64_t groups_min = least_of(request->groups_min(), request->groups());
+  const std::uint64_t given_up = groups_given_up_;
   while (true) {
-    const auto outlook = state_.outlook(request->step(), version, request->groups());
+    const auto outlook = state_.outlook(request->step(), version, groups_min, request->groups());
     if (!outlook) co_return failure(outlook.error());
-    if (outlook->prospect == batch_prospect::ended && outlook->available > 0) {
+    const bool waits = outlook->prospect == batch_prospect::wait && given_up == groups_given_up_;
+    const bool left_over = state_.claimed(request->step()) > 0 || outlook->available > 0;
+    if (outlook->prospect == batch_prospect::ended && left_over) {
       remainder_due_ = true;
       changed_.raise();
-    } else if (outlook->prospect != batch_prospect::wait) {
+    } else if (!waits) {
       BatchReadyT answer;
       answer.available = outlook->available;
       answer.end_of_data = outlook->prospect == batch_prospect::ended;
@@ -142,6 +155,7 @@ task<result<message<BatchReady>>> replay::on_await_batch(message<AwaitBatch> req
 
 task<result<message<BatchClaimed>>> replay::on_claim(lease_ref lease, message<ClaimBatch> request) {
   const auto claimed = state_.claim(request->step(), weight_version(request->version()),
+                                    least_of(request->groups_min(), request->groups()),
                                     request->groups(), events(), lease.transaction());
   if (!claimed) co_return failure(claimed.error());
   applied(lease);
@@ -157,11 +171,13 @@ task<result<message<BatchConsumed>>> replay::on_consume(lease_ref lease,
   changed();
   BatchConsumedT answer;
   answer.groups = consumed.groups.size();
+  answer.evicted = state_.capture().dropped.of(drop_reason::stale).count;
   co_return pack(answer);
 }
 
 task<void> replay::on_stop(message<StopGroup> note) {
   drop_rows(state_.stop(group_id(note->group())));
+  ++groups_given_up_; // The step that waits for it may be short of it now.
   changed();
   co_return;
 }

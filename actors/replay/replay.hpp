@@ -61,7 +61,8 @@ private:
   std::shared_ptr<dataplane::store> store_;
   weight_version version_;
   std::shared_ptr<run_counters> counters_;
-  bool remainder_due_ = false; ///< The data ended, and groups are left that no step can use.
+  std::uint64_t groups_given_up_ = 0; ///< Since the start: whoever awaits a batch looks again.
+  bool remainder_due_ = false;        ///< The data ended, and groups are left that no step can use.
   signal changed_;
 };
 

@@ -181,11 +181,11 @@ result<std::vector<group_id>> replay_state::selectable(weight_version version,
 }
 
 result<batch_outlook> replay_state::outlook(std::uint64_t step, weight_version version,
-                                            std::uint64_t groups) const {
+                                            std::uint64_t groups_min, std::uint64_t groups) const {
   const auto chosen = selectable(version, 1, groups);
   if (!chosen) return failure(chosen.error());
-  if (chosen->size() == groups)
-    return batch_outlook{.prospect = batch_prospect::ready, .available = groups};
+  if (chosen->size() >= groups_min)
+    return batch_outlook{.prospect = batch_prospect::ready, .available = chosen->size()};
   if (!supply_end_)
     return batch_outlook{.prospect = batch_prospect::wait, .available = chosen->size()};
   const std::uint64_t useful = image_.ready.count - policy_->evict(slots_, version).size();
@@ -217,6 +217,7 @@ replay_state::ready_records(std::span<const group_id> groups) const {
 }
 
 result<std::vector<replay_record>> replay_state::claim(std::uint64_t step, weight_version version,
+                                                       std::uint64_t groups_min,
                                                        std::uint64_t groups, event_stream& events,
                                                        std::uint64_t transaction) {
   const auto earlier = claims_.find(step);
@@ -224,7 +225,7 @@ result<std::vector<replay_record>> replay_state::claim(std::uint64_t step, weigh
     return failure(errc::conflict, "step " + std::to_string(step) + " claims at version " +
                                        std::to_string(earlier->second.version.value) + ", not " +
                                        std::to_string(version.value));
-  const auto chosen = selectable(version, groups, groups);
+  const auto chosen = selectable(version, groups_min, groups);
   if (!chosen) return failure(chosen.error());
   auto records = ready_records(*chosen);
   if (!records || records->empty()) return records;

@@ -129,19 +129,31 @@ public:
   [[nodiscard]] result<std::vector<row_id>> commit(const commit_request& request,
                                                    event_stream& events, std::uint64_t transaction);
 
-  /// What the next claim of `groups` groups for `step` can expect.
+  /// What the next claim of `groups_min` to `groups` groups for `step` can expect.
   /// Errors: exhausted if the step can never fill, with what is claimed, needed and buffered.
   [[nodiscard]] result<batch_outlook> outlook(std::uint64_t step, weight_version version,
-                                              std::uint64_t groups) const;
+                                              std::uint64_t groups_min, std::uint64_t groups) const;
+  /// For exactly `groups` groups.
+  [[nodiscard]] result<batch_outlook> outlook(std::uint64_t step, weight_version version,
+                                              std::uint64_t groups) const {
+    return outlook(step, version, groups, groups);
+  }
 
-  /// READY -> CLAIMED for exactly `groups` groups that the policy selects; none if it selects
-  /// fewer. Returns them in dispatch order. Their permits are free again. A step may claim in
-  /// several chunks, all at one version.
+  /// READY -> CLAIMED for all groups that the policy selects, up to `groups`; none if it selects
+  /// fewer than `groups_min`. Returns them in dispatch order. Their permits are free again. A step
+  /// may claim in several chunks, all at one version.
   /// Errors: invalid_argument if the policy selects what is not READY, or twice; conflict for
   /// another version.
   [[nodiscard]] result<std::vector<replay_record>> claim(std::uint64_t step, weight_version version,
+                                                         std::uint64_t groups_min,
                                                          std::uint64_t groups, event_stream& events,
                                                          std::uint64_t transaction);
+  /// Exactly `groups` groups, or none.
+  [[nodiscard]] result<std::vector<replay_record>> claim(std::uint64_t step, weight_version version,
+                                                         std::uint64_t groups, event_stream& events,
+                                                         std::uint64_t transaction) {
+    return claim(step, version, groups, groups, events, transaction);
+  }
 
   /// CLAIMED -> CONSUMED for all groups of the step.
   [[nodiscard]] cleared_groups consume(std::uint64_t step, event_stream& events,

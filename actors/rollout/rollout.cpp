@@ -400,7 +400,9 @@ task<result<void>> rollout::generate(group_ptr group) {
   const auto generator = peers_.generators[chosen];
   abort_unless_finished guard(generator, abort_of(*group), outstanding_[chosen]);
   auto tokens = open_stream<TokenBatch>(*this, stream_credit);
-  auto request = pack(generation_of(*group, options_.max_new_tokens, tokens.id()));
+  std::optional<std::uint64_t> pin;
+  if (options_.pins) pin = pinned_version(group->stamp, *options_.pins);
+  auto request = pack(generation_of(*group, options_.max_new_tokens, tokens.id(), pin));
   auto accepted = co_await generator.ask(request, within(options_.generation_timeout));
   if (!accepted) co_return failure(std::move(accepted.error()));
   while (!all_finished(*group)) {

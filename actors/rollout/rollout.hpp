@@ -23,6 +23,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,6 +49,8 @@ struct rollout_options {
   std::chrono::nanoseconds request_timeout = std::chrono::seconds(30);
   /// How long one wait at a gate or for a slot lasts before it is asked again.
   std::chrono::nanoseconds gate_timeout = std::chrono::seconds(60);
+  /// `weight_update: pinned`; without them, groups take what is live.
+  std::optional<weight_pins> pins = {};
 };
 
 /// Everybody the rollout actor asks.

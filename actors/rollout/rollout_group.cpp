@@ -109,7 +109,7 @@ StartGroupT start_of(const rollout_group& group) {
 }
 
 GenerateGroupT generation_of(const rollout_group& group, std::uint32_t max_new_tokens,
-                             const StreamRefT& stream) {
+                             const StreamRefT& stream, std::optional<std::uint64_t> pin) {
   GenerateGroupT request;
   request.group = group.prompt.group;
   request.sample = std::make_unique<SampleId>(*group.prompt.sample);
@@ -117,9 +117,16 @@ GenerateGroupT generation_of(const rollout_group& group, std::uint32_t max_new_t
   request.siblings = group.siblings;
   request.prompt = group.prompt_tokens;
   request.max_new_tokens = max_new_tokens;
-  request.minimum_version = group.stamp.admission_version;
+  request.minimum_version = pin.value_or(group.stamp.admission_version);
+  request.pinned = pin.has_value();
   request.stream = std::make_unique<StreamRefT>(stream);
   return request;
+}
+
+std::uint64_t pinned_version(const group_stamp& stamp, const weight_pins& pins) {
+  ensure(stamp.target_step >= 0, "a pinned group is stamped");
+  const auto target = static_cast<std::uint64_t>(stamp.target_step);
+  return std::max(pins.oldest, target - std::min(target, pins.window));
 }
 
 AbortGroupT abort_of(const rollout_group& group) {

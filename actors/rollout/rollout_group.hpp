@@ -71,8 +71,20 @@ unpack_prompts(const flatbuffers::Vector<flatbuffers::Offset<Prompt>>& prompts);
 [[nodiscard]] ReserveGroupsT reservation_of(const prompt_batch& batch, std::uint64_t admission_id,
                                             std::uint32_t siblings);
 [[nodiscard]] StartGroupT start_of(const rollout_group& group);
+/// With `pin`, the version that makes all of its tokens.
 [[nodiscard]] GenerateGroupT generation_of(const rollout_group& group, std::uint32_t max_new_tokens,
-                                           const StreamRefT& stream);
+                                           const StreamRefT& stream,
+                                           std::optional<std::uint64_t> pin = {});
+/// How groups name their version when weights are pinned.
+struct weight_pins {
+  std::uint64_t window = 0; ///< W.
+  /// Oldest version that exists: later than v-W only after a restore from a bundle that was made
+  /// with a smaller W, or without pins.
+  std::uint64_t oldest = 0;
+};
+/// max(0, target step - W): the gate guarantees that it exists once the group is admitted.
+/// @pre the sampler stamps
+[[nodiscard]] std::uint64_t pinned_version(const group_stamp& stamp, const weight_pins& pins);
 [[nodiscard]] AbortGroupT abort_of(const rollout_group& group);
 [[nodiscard]] DiscardGroupT discard_of(const rollout_group& group);
 [[nodiscard]] CommitGroupT commit_of(const rollout_group& group, const GroupReleased& released);

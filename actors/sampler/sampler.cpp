@@ -149,6 +149,7 @@ task<result<message<StepSettled>>> sampler::on_settle(lease_ref lease,
   applied(lease);
   StepSettledT answer;
   answer.step = request->step();
+  answer.dropped = state_.capture().dropped.total().count;
   co_return pack(answer);
 }
 

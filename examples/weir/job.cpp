@@ -337,6 +337,8 @@ rollout_options rollout_options_of(const run_config& config) {
   options.generation_timeout = seconds(from.generation_timeout_s);
   options.env_timeout = seconds(from.env_timeout_s);
   options.rollout_timeout = seconds(from.rollout_timeout_s);
+  if (config.async_rl.weight_update == weight_update_kind::pinned)
+    options.pins = weight_pins{.window = window_versions(config.async_rl.sampler), .oldest = 0};
   return options;
 }
 

@@ -5,6 +5,7 @@
 #include "kernels/device_stream.hpp"
 #include "kernels/parallel.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -43,12 +44,19 @@ result<std::shared_ptr<kernels::device_stream>> shared_stream(const kernels::dev
   return std::shared_ptr<kernels::device_stream>(std::move(*stream));
 }
 
+/// Versions before the newest that are kept: W with pinned weights.
+std::uint64_t earlier_versions(const run_config& config) {
+  const bool pinned = config.async_rl.weight_update == weight_update_kind::pinned;
+  return pinned ? window_versions(config.async_rl.sampler) : 0;
+}
+
 result<generator_engine> make_engine(const job& work, std::shared_ptr<run_counters> counters) {
   const generation_config& config = work.config.policy.generation;
   kernels::decoder_options options;
   options.max_sequences = static_cast<std::uint32_t>(config.max_batch_size);
   options.threads = kernels::hardware_threads();
   options.recompute_on_update = work.config.async_rl.recompute_kv_cache_after_weight_updates;
+  options.earlier_versions = static_cast<std::uint32_t>(earlier_versions(work.config));
   options.where = work.device.chosen;
   auto decoder = kernels::decoder::create(work.model, options);
   if (!decoder) return failure(std::move(decoder.error()));
@@ -109,6 +117,10 @@ trainer_options trainer_options_of(const run_config& config) {
   options.warmup.stop_at_reward = config.policy.warmup.stop_at_reward;
   options.warmup.check_every = config.policy.warmup.check_every;
   options.env_timeout = seconds(config.async_rl.rollout_failure.env_timeout_s);
+  options.groups_per_chunk_min = config.async_rl.min_groups_for_streaming_train;
+  options.earlier_versions = earlier_versions(config);
+  options.attendance =
+      std::min(options.attendance, seconds(config.async_rl.stall_watchdog.stall_timeout_s) / 4);
   return options;
 }
 
@@ -127,6 +139,14 @@ result<policy_ptr> restored_policy(const job& work, const restored_states& state
   files.optimizer = file(policy_optimizer_path);
   files.reference = file(policy_reference_path);
   return read_policy(files, work.model);
+}
+
+result<policy_ptr> restored_version(const job& work, const restored_states& states,
+                                    weight_version version) {
+  const std::string path = version_directory(version) + "model.safetensors";
+  const auto file = states.policy.find(path);
+  if (file == states.policy.end()) return failure(errc::corrupt, path + ": is not in the bundle");
+  return read_version(version, file->second, work.model);
 }
 
 /// Where the actors of this job come from: the real model on its device, and the program's output.
@@ -195,6 +215,9 @@ main_job main_job_of(const job& work, const std::shared_ptr<run_output>& output)
   made.first_policy = work.first_policy;
   made.read_policy = [&work](const restored_states& states) {
     return restored_policy(work, states);
+  };
+  made.read_version = [&work](const restored_states& states, weight_version version) {
+    return restored_version(work, states, version);
   };
   made.loader = loader_options_of(config);
   made.rollout = rollout_options_of(config);

@@ -27,11 +27,6 @@ constexpr gap gaps[] = {
        return config.async_rl.rollout_failure.on_dropped_prompt == dropped_prompt_action::replace;
      },
      "use shrink"},
-    {"async_rl.weight_update",
-     [](const run_config& config) {
-       return config.async_rl.weight_update == weight_update_kind::pinned;
-     },
-     "use in_flight; async_rl.sampler.max_lookahead_versions 0 is reproducible too"},
     {"data_plane.spill_dir",
      [](const run_config& config) { return config.data_plane.spill_dir.has_value(); },
      "set it to null and raise data_plane.capacity_bytes"},

@@ -229,6 +229,23 @@ TEST_SUITE("actors/replay_state") {
     CHECK(groups_of(*state.claim(0, weight_version(0), 2, log.stream, 1)) == ids({0, 1}));
   }
 
+  TEST_CASE("a chunk is what is ready, from the least that is asked up to what the step lacks") {
+    event_log log;
+    replay_state state = replay_of("in_order");
+    finish(state, 0, 0, log);
+    CHECK(state.outlook(0, weight_version(0), 2, 4)->prospect == batch_prospect::wait);
+    CHECK(state.claim(0, weight_version(0), 2, 4, log.stream, 1)->empty());
+    finish(state, 1, 0, log);
+    finish(state, 2, 0, log);
+    CHECK(state.outlook(0, weight_version(0), 2, 4)->available == 3);
+    CHECK(groups_of(*state.claim(0, weight_version(0), 2, 4, log.stream, 1)) == ids({0, 1, 2}));
+    finish(state, 3, 0, log);
+    finish(state, 4, 1, log);
+    CHECK(groups_of(*state.claim(0, weight_version(0), 1, 1, log.stream, 1)) == ids({3}));
+    CHECK(state.claimed(0) == 4);
+    state.check_invariants();
+  }
+
   TEST_CASE("a stamped step that can never fill says what it has and what it lacks") {
     event_log log;
     replay_state state = replay_of("in_order");

@@ -1,3 +1,4 @@
+#include "actors/rollout/rollout_group.hpp"
 #include "actors/rollout/rollout_state.hpp"
 #include "tests/actors/cores.hpp"
 
@@ -36,6 +37,32 @@ rollout_state rollouts(bool stamps = true, std::uint64_t inflight = 8) {
 }
 
 } // namespace
+
+TEST_SUITE("actors/rollout_group") {
+  TEST_CASE("a pinned group names max(0, target step - W), if that version exists") {
+    const auto pin = [](std::int64_t target, std::uint64_t window, std::uint64_t oldest) {
+      return pinned_version({.dispatch_index = target, .target_step = target},
+                            {.window = window, .oldest = oldest});
+    };
+    CHECK(pin(0, 0, 0) == 0);
+    CHECK(pin(7, 0, 0) == 7);
+    CHECK(pin(0, 2, 0) == 0);
+    CHECK(pin(1, 2, 0) == 0);
+    CHECK(pin(7, 2, 0) == 5);
+    // The bundle was made with a smaller W: 5 is not there.
+    CHECK(pin(7, 2, 6) == 6);
+  }
+
+  TEST_CASE("a request for generation says whether its version is the least or the only one") {
+    rollout_group group;
+    group.prompt.sample = std::make_unique<SampleId>(1, 2);
+    group.stamp.admission_version = 9;
+    CHECK(generation_of(group, 4, {}).minimum_version == 9);
+    CHECK_FALSE(generation_of(group, 4, {}).pinned);
+    CHECK(generation_of(group, 4, {}, 8).minimum_version == 8);
+    CHECK(generation_of(group, 4, {}, 8).pinned);
+  }
+}
 
 TEST_SUITE("actors/rollout_state") {
   TEST_CASE("a restored ledger is dispatched in order and re-admitted batch by batch") {

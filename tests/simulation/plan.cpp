@@ -94,6 +94,15 @@ void choose_world(run_plan& plan) {
   plan.hold_limit = plan.barrier_timeout * 2 + nanoseconds(1);
 }
 
+/// Pins need stamps in every life.
+void choose_training(run_plan& plan) {
+  chooser choose(plan.seed, 6);
+  const auto stamps = [](const sampler_choice& one) { return one.name == "in_order"; };
+  const bool may_pin = stamps(plan.sampler) && std::ranges::all_of(plan.later_samplers, stamps);
+  plan.pinned = choose.one_in(2) && may_pin;
+  if (choose.one_in(2)) plan.chunk_min = choose.between(1, plan.groups_per_step);
+}
+
 } // namespace
 
 const std::vector<std::string>& all_samplers() {
@@ -109,6 +118,7 @@ run_plan plan_of(std::uint64_t seed, const std::vector<std::string>& samplers) {
   choose_sizes(plan);
   choose_saving(plan);
   choose_world(plan);
+  choose_training(plan);
   return plan;
 }
 
@@ -141,6 +151,8 @@ std::string to_string(const run_plan& plan) {
   std::string text = named(plan.sampler);
   for (const sampler_choice& later : plan.later_samplers)
     text += " -> " + named(later);
+  if (plan.pinned) text += ", pinned";
+  if (plan.chunk_min > 0) text += ", chunks of " + std::to_string(plan.chunk_min);
   text += ", N=" + std::to_string(plan.groups_per_step) + ", G=" + std::to_string(plan.siblings) +
           ", " + std::to_string(plan.dataset) + " prompts x " + std::to_string(plan.epochs);
   if (plan.steps_max < 1'000'000) text += ", at most " + std::to_string(plan.steps_max) + " steps";

@@ -14,6 +14,7 @@ scripted_generator::scripted_generator(context ctx, scripted_generator_options o
       random_(env().random(name() + " of life " + std::to_string(life().value))) {
   serve(&scripted_generator::on_generate);
   serve(&scripted_generator::on_update);
+  serve(&scripted_generator::on_await_loss);
   serve(&scripted_generator::on_probe);
   serve(&scripted_generator::on_abort);
 }
@@ -44,6 +45,10 @@ task<void> scripted_generator::play(script what) {
   for (std::uint64_t index = 0; index < length; ++index) {
     const auto lag = draw(options_.token_lag);
     if (lag.count() > 0) co_await clock().after(lag);
+    if (weights_for(*what.wanted) == nullptr) {
+      what.tokens->fail(error{errc::not_found, "the pinned version is gone"});
+      co_return;
+    }
     if (what.fails_at == index) {
       what.tokens->fail(error{errc::unavailable, "the scripted generator broke off"});
       co_return;
@@ -61,8 +66,15 @@ bool scripted_generator::lags_behind(std::uint64_t minimum_version) const {
   return *live_version_ < minimum_version && enforced(rule::version_live_on_every_generator);
 }
 
+const tiny_policy* scripted_generator::weights_for(const GenerateGroupT& wanted) const {
+  const auto place = weights_.find(wanted.pinned ? wanted.minimum_version : *live_version_);
+  return place != weights_.end() ? &place->second : nullptr;
+}
+
 TokenBatchT scripted_generator::batch_at(const GenerateGroupT& wanted, std::uint64_t index) const {
   TokenBatchT batch;
+  const tiny_policy& weights = *weights_for(wanted);
+  const std::uint64_t stamp = enforced(rule::stamp_follows_weights) ? weights.step : *newest_sent_;
   for (std::uint32_t sibling = 0; sibling < wanted.siblings; ++sibling) {
     token_key key = key_of(wanted, sibling);
     const std::uint64_t length = scripted_length(key, options_.tokens_max);
@@ -70,9 +82,9 @@ TokenBatchT scripted_generator::batch_at(const GenerateGroupT& wanted, std::uint
     key.index = index;
     auto tokens = std::make_unique<SiblingTokensT>();
     tokens->sibling = sibling;
-    tokens->tokens.push_back(scripted_token(key, weights_.bits));
+    tokens->tokens.push_back(scripted_token(key, weights.bits));
     tokens->logprobs.push_back(-1.0F);
-    tokens->versions.push_back(*live_version_);
+    tokens->versions.push_back(stamp);
     if (index + 1 == length) tokens->finish = FinishReason::stop_token;
     batch.siblings.push_back(std::move(tokens));
   }
@@ -115,16 +127,26 @@ task<result<message<WeightsLive>>> scripted_generator::on_update(message<UpdateW
     co_return failure(errc::internal, "version " + std::to_string(request->version()) +
                                           " came with the weights of step " +
                                           std::to_string(weights->step));
+  if (newest_sent_ && *newest_sent_ > weights->step)
+    co_return failure(errc::conflict, "weights came after those of a later version");
+  newest_sent_ = weights->step;
   const auto lag = draw(options_.weights_lag);
   if (lag.count() > 0) co_await clock().after(lag);
-  if (live_version_ && *live_version_ > weights->step)
-    co_return failure(errc::conflict, "weights came after those of a later version");
-  live_version_ = weights->step;
-  weights_ = *weights;
+  live_version_ = std::max(live_version_.value_or(0), weights->step);
+  weights_[weights->step] = *weights;
+  while (weights_.size() > options_.versions_kept)
+    weights_.erase(weights_.begin());
   weights_moved_.raise();
   WeightsLiveT live;
   live.version = weights->step;
   co_return pack(live);
+}
+
+/// It never fails alone, so it never loses them.
+task<result<message<WeightsLost>>> scripted_generator::on_await_loss(message<AwaitWeightsLost>) {
+  signal never;
+  while (true)
+    co_await never.raised();
 }
 
 task<result<message<ProbeAnswered>>> scripted_generator::on_probe(message<Probe>) {

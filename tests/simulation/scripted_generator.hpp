@@ -13,6 +13,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -21,6 +22,7 @@ namespace weir::sim {
 struct scripted_generator_options {
   std::uint64_t run_seed = 0;
   std::uint64_t tokens_max = 3;
+  std::uint64_t versions_kept = 1;
   /// Longest pause before a batch of tokens, and before weights are live; 0: none.
   std::chrono::nanoseconds token_lag{0};
   std::chrono::nanoseconds weights_lag{0};
@@ -47,11 +49,13 @@ private:
 
   task<result<message<GenerationAccepted>>> on_generate(message<GenerateGroup> request);
   task<result<message<WeightsLive>>> on_update(message<UpdateWeights> request);
+  task<result<message<WeightsLost>>> on_await_loss(message<AwaitWeightsLost> request);
   task<result<message<ProbeAnswered>>> on_probe(message<Probe> request);
   task<void> on_abort(message<AbortGroup> request);
 
   task<void> play(script what);
   [[nodiscard]] bool lags_behind(std::uint64_t minimum_version) const;
+  [[nodiscard]] const tiny_policy* weights_for(const GenerateGroupT& wanted) const;
   [[nodiscard]] TokenBatchT batch_at(const GenerateGroupT& wanted, std::uint64_t index) const;
   [[nodiscard]] std::uint64_t longest(const GenerateGroupT& wanted) const;
   [[nodiscard]] token_key key_of(const GenerateGroupT& wanted, std::uint32_t sibling) const;
@@ -61,8 +65,9 @@ private:
   const scripted_generator_options options_;
   const std::shared_ptr<run_counters> counters_;
   random_source random_;
+  std::optional<std::uint64_t> newest_sent_; ///< Live or not.
   std::optional<std::uint64_t> live_version_;
-  tiny_policy weights_;
+  std::map<std::uint64_t, tiny_policy> weights_; ///< The newest `versions_kept`, by version.
   signal weights_moved_;
   scope groups_;
 };

@@ -40,6 +40,10 @@ struct token_key {
   return static_cast<std::int32_t>(owner_half(key) | (made_by << 16U));
 }
 
+[[nodiscard]] constexpr bool made_by(std::int32_t token, std::uint64_t weights) {
+  return static_cast<std::uint32_t>(token) >> 16U == (detail::mixed(weights) & 0x7fffU);
+}
+
 /// Completions are 1 to `tokens_max` tokens long.
 [[nodiscard]] constexpr std::uint64_t scripted_length(const token_key& key,
                                                       std::uint64_t tokens_max) {

@@ -66,6 +66,7 @@ trainer_options trainer_options_of(const run_plan& plan) {
   trainer_options options;
   options.max_num_steps = plan.steps_max;
   options.save_period = plan.save_period;
+  if (plan.chunk_min > 0) options.groups_per_chunk_min = plan.chunk_min;
   options.warmup.max_steps = plan.warm_up ? 3 : 0;
   options.warmup.check_every = 2;
   if (plan.warm_up) options.warmup.stop_at_reward = 10.0;
@@ -106,10 +107,12 @@ result<scoring_reply> score(const scoring_request& request) {
   return scoring_reply{static_cast<float>(hash % 8) / 8.0F, true, {}};
 }
 
-main_job_parts parts_of(const run_plan& plan, world& env, const std::shared_ptr<observed>& seen) {
+main_job_parts parts_of(const run_plan& plan, const sampler_choice& sampler, world& env,
+                        const std::shared_ptr<observed>& seen) {
   scripted_generator_options script;
   script.run_seed = plan.seed;
   script.tokens_max = plan.tokens_max;
+  script.versions_kept = plan.pinned ? sampler.window + 1 : 1;
   script.token_lag = plan.token_lag;
   script.weights_lag = plan.weights_lag;
   script.failures_one_in = plan.failures_one_in;
@@ -141,19 +144,24 @@ main_job tiny_job(const run_plan& plan, const sampler_choice& sampler, world& en
       tiny_learner_options{plan.seed, plan.dataset, plan.siblings, 1});
   job.first_policy = make_policy(tiny_policy());
   job.read_policy = &read_tiny_policy;
+  job.read_version = &read_tiny_version;
   job.loader.shuffle_seed = plan.seed;
   job.loader.max_num_epochs = plan.epochs;
   job.rollout = rollout_options_of(plan, *job.policy);
   job.codec = make_codec();
   job.replay.groups_buffered_max = plan.buffered_max;
-  job.replay.ready_prefix_only = sampler.window == 0;
+  job.replay.ready_prefix_only = sampler.window == 0 || plan.pinned;
   job.rows = row_options_of(plan);
   job.trainer = trainer_options_of(plan);
+  if (plan.pinned) {
+    job.rollout.pins = weight_pins{.window = sampler.window, .oldest = 0};
+    job.trainer.earlier_versions = sampler.window;
+  }
   job.checkpoint = checkpoint_options_of(plan);
   job.bundles = bundle_options_of(plan);
   job.generators = plan.generators;
   job.environments = plan.environments;
-  job.parts = parts_of(plan, env, seen);
+  job.parts = parts_of(plan, sampler, env, seen);
   return job;
 }
 
