@@ -128,7 +128,10 @@ private:
 
 /// Grants a wish by a generator that keeps `earlier` versions.
 result<collected> granted(wish wanted, std::uint32_t earlier = 0, std::uint64_t seed = 1) {
-  simulation around({.seed = seed});
+  simulation_options quiet;
+  quiet.seed = seed;
+  quiet.log = [](log_level, std::string_view, std::string_view) {};
+  simulation around(quiet);
   generator_options options;
   options.flush_tokens = 1;
   kernels::decoder_options decoding;
