@@ -82,12 +82,16 @@ result<workers> add_workers(const main_job& job, graph& actors,
                             const std::shared_ptr<run_counters>& counters) {
   workers added;
   // No cut waits for what they hold: one that fails is made anew, in place (rule 8).
-  const auto scoring = actors.supervise("environments");
+  const auto group = actors.supervise("environments");
   for (std::uint64_t i = 0; i < job.environments; ++i) {
     auto how = job.parts.environment();
     if (!how) return failure(std::move(how.error()));
-    added.environments.push_back(
-        actors.add<environment>(scoring, "environment-" + std::to_string(i), std::move(*how)));
+    const std::string name = "environment-" + std::to_string(i);
+    if (const auto* program = std::get_if<command_options>(&*how))
+      added.environments.push_back(actors.add<command_environment>(group, name, *program));
+    else
+      added.environments.push_back(
+          actors.add<environment>(group, name, std::get<scorer>(std::move(*how))));
   }
   const auto generating = actors.supervise("generators", job.generator_restarts);
   for (std::uint64_t i = 0; i < job.generators; ++i) {

@@ -11,6 +11,7 @@
 #include "actors/checkpoint/checkpoint.hpp"
 #include "actors/checkpoint/restore.hpp"
 #include "actors/dataloader/dataloader_state.hpp"
+#include "actors/environment/command_environment.hpp"
 #include "actors/environment/environment.hpp"
 #include "actors/graph.hpp"
 #include "actors/replay/replay_state.hpp"
@@ -24,8 +25,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <variant>
 
 namespace weir {
+
+/// How an environment scores: by a function, or by a program of the user's.
+using scoring = std::variant<scorer, command_options>;
 
 /// The parts of a life that a program makes itself. Each is called once per actor (`generator`,
 /// `environment`) or once (`observer`, `trainer_device`) while the graph is composed.
@@ -36,7 +41,7 @@ struct main_job_parts {
                                                    const std::string& name,
                                                    std::shared_ptr<run_counters> counters)>
       generator;
-  std::function<result<scorer>()> environment;
+  std::function<result<scoring>()> environment;
   /// May be empty: nobody watches.
   std::function<handle<observer_protocol>(graph& actors, std::shared_ptr<run_counters> counters)>
       observer;

@@ -220,6 +220,34 @@ result<std::shared_ptr<const sampler_policy>> policy_of(const run_config& config
   return make_sampler_policy(options);
 }
 
+result<scorer> exact_answer_of(const run_config& config) {
+  const exact_answer_config& from = config.env.exact_answer;
+  exact_answer_options options;
+  options.exact = from.exact;
+  options.number_credit = from.number_credit;
+  options.concise_credit = from.concise_credit;
+  options.closeness_credit = from.closeness_credit;
+  options.length_credit = from.length_credit;
+  options.digit_credit = from.digit_credit;
+  if (!config.policy.generation.stop.empty()) options.stop = config.policy.generation.stop;
+  if (auto fine = validate(options); !fine)
+    return failure(fine.error().code, "env.exact_answer: " + fine.error().text);
+  scorer how;
+  how.score = [options](const scoring_request& request) -> result<scoring_reply> {
+    const score scored = score_exact_answer(request.completion, request.answer, options);
+    return scoring_reply{static_cast<float>(scored.reward), scored.done, scored.observation};
+  };
+  return how;
+}
+
+/// A judge that cannot be started is found before anything on disk changes.
+result<void> check_environment(const run_config& config) {
+  if (config.env.kind != env_kind::command) return {};
+  if (auto found = find_program(config.env.command.front()); !found)
+    return failure(found.error().code, "env.command: " + found.error().text);
+  return {};
+}
+
 } // namespace
 
 std::chrono::nanoseconds seconds(double count) {
@@ -252,6 +280,7 @@ result<job> sketch_job(dataplane::disk& storage, const run_config& config) {
   if (!records) return failure(std::move(records.error()));
   work.records = std::move(*records);
   if (auto fine = check_lengths(work); !fine) return failure(std::move(fine.error()));
+  if (auto fine = check_environment(config); !fine) return failure(std::move(fine.error()));
   auto policy = policy_of(config);
   if (!policy) return failure(std::move(policy.error()));
   work.policy = std::move(*policy);
@@ -330,24 +359,13 @@ rollout_options rollout_options_of(const run_config& config) {
   return options;
 }
 
-result<scorer> scorer_of(const run_config& config) {
-  const exact_answer_config& from = config.env.exact_answer;
-  exact_answer_options options;
-  options.exact = from.exact;
-  options.number_credit = from.number_credit;
-  options.concise_credit = from.concise_credit;
-  options.closeness_credit = from.closeness_credit;
-  options.length_credit = from.length_credit;
-  options.digit_credit = from.digit_credit;
-  if (!config.policy.generation.stop.empty()) options.stop = config.policy.generation.stop;
-  if (auto fine = validate(options); !fine)
-    return failure(fine.error().code, "env.exact_answer: " + fine.error().text);
-  scorer how;
-  how.score = [options](const scoring_request& request) -> result<scoring_reply> {
-    const score scored = score_exact_answer(request.completion, request.answer, options);
-    return scoring_reply{static_cast<float>(scored.reward), scored.done, scored.observation};
-  };
-  return how;
+result<scoring> scoring_of(const run_config& config) {
+  if (config.env.kind == env_kind::command)
+    return scoring(command_options{config.env.command,
+                                   seconds(config.async_rl.rollout_failure.env_timeout_s)});
+  auto how = exact_answer_of(config);
+  if (!how) return failure(std::move(how.error()));
+  return scoring(std::move(*how));
 }
 
 text_codec text_codec_of(const job& work) {

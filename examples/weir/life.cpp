@@ -146,7 +146,7 @@ main_job_parts parts_of(const job& work, const std::shared_ptr<run_output>& outp
         group, name, generator_options{work.config.grpo.seed, work.sampling, work.stop_tokens},
         std::move(*engine));
   };
-  parts.environment = [&work] { return scorer_of(work.config); };
+  parts.environment = [&work] { return scoring_of(work.config); };
   parts.observer = [output](graph& actors, std::shared_ptr<run_counters> counters) {
     return actors.add<observer>("observer", output, std::move(counters));
   };

@@ -27,8 +27,6 @@ constexpr gap gaps[] = {
     {"data.validation.path",
      [](const run_config& config) { return config.data.validation.path.has_value(); },
      "set it to null"},
-    {"env.kind", [](const run_config& config) { return config.env.kind == env_kind::command; },
-     "use exact_answer"},
     {"grpo.max_rollout_turns",
      [](const run_config& config) { return config.grpo.max_rollout_turns > 1; }, "use 1"},
     {"grpo.val_at_end", [](const run_config& config) { return config.grpo.val_at_end; },
