@@ -210,7 +210,7 @@ TEST_CASE("generators that all fall silent end the run with their names, in boun
   plan.generators = 2;
   plan.deaf_after = 2;
   const one_life lived = live_once(plan, [](main_job& job) {
-    job.rollout.health.patience = seconds(50);
+    job.rollout.health.patience_ns = 50'000'000'000;
     job.rollout.failures.max_infra_attempts_per_prompt = 1'000;
   });
   REQUIRE_FALSE(lived.ended.has_value());
