@@ -120,7 +120,9 @@ dataplane::store_options row_options_of(const run_plan& plan) {
 
 /// A number that depends on every token, so that mixed-up rewards show in the policy.
 result<scoring_reply> score(const scoring_request& request, const run_plan& plan) {
-  const std::uint64_t record = std::stoull(request.answer);
+  std::uint64_t record = 0;
+  for (const char letter : request.answer)
+    record = record * 10 + static_cast<unsigned char>(letter);
   if (plan.bad_prompts_one_in > 0 &&
       detail::mixed(plan.seed ^ record) % plan.bad_prompts_one_in == 0)
     return failure(errc::invalid_argument, "prompt " + request.answer + " cannot be scored");
