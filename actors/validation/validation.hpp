@@ -6,9 +6,9 @@
 /// does not depend on its neighbours, and so no bit of a reproducible run changes.
 ///
 /// Nothing here is a mutation: no dispatch slot, no ledger entry, no row, no term of the
-/// conservation law; a cut never waits for it. One completion a prompt, with the sampling settings of
-/// the run; random numbers are keyed by (run seed, `validation_epoch`, place in the file), the same
-/// for each version and after each restart. A sample that fails is tried again on another
+/// conservation law; a cut never waits for it. One completion a prompt, with the sampling settings
+/// of the run; random numbers are keyed by (run seed, `validation_epoch`, place in the file), the
+/// same for each version and after each restart. A sample that fails is tried again on another
 /// generator, `attempts_max` times in all, then counted as failed; a run never ends for it.
 ///
 /// Waits on: a generator's token stream, environments.

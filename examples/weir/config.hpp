@@ -299,8 +299,8 @@ struct config_source {
 struct checked_config {
   run_config config;
   std::vector<std::string> warnings;
-  /// Where each value comes from, by its key: "grpo.yaml:12", "--set grpo.seed=3", or "follows " and
-  /// another key. Keys that are not here have their defaults.
+  /// Where each value comes from, by its key: "grpo.yaml:12", "--set grpo.seed=3", or "follows "
+  /// and another key. Keys that are not here have their defaults.
   std::map<std::string, std::string, std::less<>> origins = {};
 };
 
