@@ -189,7 +189,7 @@ void recover(const scenario& row, const std::string& sampler) {
     job.rollout.failures.min_step_batch_fraction = 0;
     if (is_own) job.policy = own;
   };
-  sim::history lives(plan, adjust);
+  sim::history lives(plan, {.adjust = adjust});
   world unused;
   main_job job = sim::tiny_job(plan, plan.sampler, unused, nullptr);
   adjust(job);

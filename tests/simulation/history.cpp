@@ -43,7 +43,7 @@ result<void> history::run(const std::vector<crash_point>& crashes) {
 
 main_job history::job_in(const run_plan& plan, world& env) const {
   main_job job = tiny_job(plan, sampler_now(), env, seen_);
-  if (adjust_) adjust_(job);
+  if (hooks_.adjust) hooks_.adjust(job);
   return job;
 }
 
@@ -55,6 +55,7 @@ void history::crash(const crash_point& how) {
   for (const char letter : disk_.fingerprint())
     hash_ = chained(hash_, static_cast<unsigned char>(letter));
   ++crashes_;
+  if (hooks_.after_crash) hooks_.after_crash(disk_);
 }
 
 /// One life, from taking the directory to its end. What it held is gone afterwards.
@@ -112,8 +113,9 @@ result<void> history::begin(simulation& around, const main_job& given) {
   directory_ = std::make_shared<dataplane::run_directory>(std::move(*held));
   if (auto made = dataplane::make_directories(disk_, checkpoint_directory_path); !made) return made;
   main_job job = given;
-  job.record_checkpoint = [this](const checkpoint_record& record) {
+  job.record_checkpoint = [this, &given](const checkpoint_record& record) {
     confirmed_ = dataplane::parse_bundle_name(record.published.bundle);
+    if (given.record_checkpoint) given.record_checkpoint(record);
   };
   const auto check = [&job](const restored_states& states) { return check_states(job, states); };
   auto begun = begin_life(disk_, *directory_, request_of(plan_, job), "run", check);

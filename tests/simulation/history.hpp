@@ -20,15 +20,23 @@ namespace weir::sim {
 
 enum class life_end : std::uint8_t { done, crashed };
 
+/// What a test brings of its own; each may be empty.
+struct history_hooks {
+  /// Gets the job of each life before it begins, to make another one of it than the plan's.
+  std::function<void(main_job&)> adjust = {};
+  /// Gets the disk as the next life finds it.
+  std::function<void(test::crash_disk&)> after_crash = {};
+};
+
 class history {
 public:
-  /// `adjust` gets the job of each life before it begins, to be another one than the plan's; may be
-  /// empty. `plan` outlives the history.
-  explicit history(const run_plan& plan, std::function<void(main_job&)> adjust = {})
-      : plan_(plan), adjust_(std::move(adjust)) {}
+  /// `plan` outlives the history.
+  explicit history(const run_plan& plan, history_hooks hooks = {})
+      : plan_(plan), hooks_(std::move(hooks)) {}
 
-  /// Lives until the job is done; the crashes strike one after the other, each another life. An
-  /// error is what does not hold, with the life in which it was found.
+  /// Lives until the job is done; the crashes strike one after the other, each another life. One
+  /// without a step and a call strikes when somebody lets the disk die. An error is what does not
+  /// hold, with the life in which it was found.
   result<void> run(const std::vector<crash_point>& crashes);
 
   /// The disk of all lives. An earlier run may have left something there.
@@ -50,7 +58,7 @@ private:
   void settle(simulation& around) const;
 
   const run_plan& plan_;
-  std::function<void(main_job&)> adjust_;
+  history_hooks hooks_;
   test::crash_disk disk_;
   std::shared_ptr<observed> seen_ = std::make_shared<observed>();
   std::shared_ptr<dataplane::run_directory> directory_;

@@ -35,6 +35,8 @@ struct run_plan {
   std::uint64_t epochs = 1;
   std::uint64_t steps_max = 1'000'000;
   std::uint64_t tokens_max = 3;
+  /// Lengths of completions: log-normal up to `tokens_max`, instead of evenly spread.
+  bool log_normal_lengths = false;
 
   std::uint64_t buffered_max = 8;
   std::uint64_t inflight_max = 4;

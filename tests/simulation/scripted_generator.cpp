@@ -65,7 +65,7 @@ TokenBatchT scripted_generator::batch_at(const GenerateGroupT& wanted, std::uint
   TokenBatchT batch;
   for (std::uint32_t sibling = 0; sibling < wanted.siblings; ++sibling) {
     token_key key = key_of(wanted, sibling);
-    const std::uint64_t length = scripted_length(key, options_.tokens_max);
+    const std::uint64_t length = length_of(key);
     if (index >= length) continue;
     key.index = index;
     auto tokens = std::make_unique<SiblingTokensT>();
@@ -79,10 +79,14 @@ TokenBatchT scripted_generator::batch_at(const GenerateGroupT& wanted, std::uint
   return batch;
 }
 
+std::uint64_t scripted_generator::length_of(const token_key& key) const {
+  return scripted_length(key, options_.tokens_max, options_.log_normal_lengths);
+}
+
 std::uint64_t scripted_generator::longest(const GenerateGroupT& wanted) const {
   std::uint64_t length = 0;
   for (std::uint32_t sibling = 0; sibling < wanted.siblings; ++sibling)
-    length = std::max(length, scripted_length(key_of(wanted, sibling), options_.tokens_max));
+    length = std::max(length, length_of(key_of(wanted, sibling)));
   return length;
 }
 

@@ -21,6 +21,7 @@ namespace weir::sim {
 struct scripted_generator_options {
   std::uint64_t run_seed = 0;
   std::uint64_t tokens_max = 3;
+  bool log_normal_lengths = false;
   /// Longest pause before a batch of tokens, and before weights are live; 0: none.
   std::chrono::nanoseconds token_lag{0};
   std::chrono::nanoseconds weights_lag{0};
@@ -53,6 +54,7 @@ private:
   task<void> play(script what);
   [[nodiscard]] bool lags_behind(std::uint64_t minimum_version) const;
   [[nodiscard]] TokenBatchT batch_at(const GenerateGroupT& wanted, std::uint64_t index) const;
+  [[nodiscard]] std::uint64_t length_of(const token_key& key) const;
   [[nodiscard]] std::uint64_t longest(const GenerateGroupT& wanted) const;
   [[nodiscard]] token_key key_of(const GenerateGroupT& wanted, std::uint32_t sibling) const;
   [[nodiscard]] std::chrono::nanoseconds draw(std::chrono::nanoseconds lag_max);

@@ -8,6 +8,8 @@
 #include "actors/conservation.hpp"
 #include "messages/ids.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 namespace weir::sim {
@@ -40,10 +42,17 @@ struct token_key {
   return static_cast<std::int32_t>(owner_half(key) | (made_by << 16U));
 }
 
-/// Completions are 1 to `tokens_max` tokens long.
-[[nodiscard]] constexpr std::uint64_t scripted_length(const token_key& key,
-                                                      std::uint64_t tokens_max) {
-  return 1 + chained(owner_half(key), tokens_max) % tokens_max;
+/// Completions are 1 to `tokens_max` tokens long; `log_normal`: most are short, and a few very long
+/// (median 8, sigma 1 of the logarithm, before the bound).
+[[nodiscard]] inline std::uint64_t scripted_length(const token_key& key, std::uint64_t tokens_max,
+                                                   bool log_normal) {
+  const std::uint64_t drawn = chained(owner_half(key), tokens_max);
+  if (!log_normal) return 1 + drawn % tokens_max;
+  double normal = -6; // The sum of twelve even draws is nearly normal.
+  for (std::uint64_t draw = 0; draw < 12; ++draw)
+    normal += static_cast<double>(chained(drawn, draw) >> 11U) * 0x1p-53;
+  const auto length = static_cast<std::uint64_t>(8 * std::exp(normal));
+  return std::clamp<std::uint64_t>(length, 1, tokens_max);
 }
 
 } // namespace weir::sim

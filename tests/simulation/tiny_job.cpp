@@ -110,6 +110,7 @@ main_job_parts parts_of(const run_plan& plan, world& env, const std::shared_ptr<
   scripted_generator_options script;
   script.run_seed = plan.seed;
   script.tokens_max = plan.tokens_max;
+  script.log_normal_lengths = plan.log_normal_lengths;
   script.token_lag = plan.token_lag;
   script.weights_lag = plan.weights_lag;
   script.failures_one_in = plan.failures_one_in;
