@@ -251,6 +251,17 @@ TEST_CASE("tree: a source begins with its own header, and the files with CAF are
   CHECK(advises(check_caf({list}), "lists actors/a.cpp"));
 }
 
+TEST_CASE("tree: the cases that the acceptance table names exist") {
+  const source_file cases{"tests/a_test.cpp", "TEST_CASE"
+                                              "(\"it holds\") {}\n"};
+  const auto table = [](const std::string& row) {
+    return source_file{"tests/ACCEPTANCE.md", "`free text`\n| behaviour | " + row + " |\n"};
+  };
+  CHECK(accepts(check_acceptance({cases, table("`it holds`")})));
+  CHECK(accepts(check_acceptance({cases, table("not yet")})));
+  CHECK(advises(check_acceptance({cases, table("`it holds`, `it lasts`")}), "\"it lasts\""));
+}
+
 TEST_CASE("the tree keeps every rule") {
   const char* root = std::getenv("WEIR_SOURCE_ROOT");
   REQUIRE_MESSAGE(root != nullptr, "run this test by meson test, which says where the sources are");

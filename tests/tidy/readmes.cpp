@@ -64,7 +64,48 @@ std::set<std::string> files_with_caf(const source_file& readme) {
   return named;
 }
 
+/// Names of test cases, and of the rules that a sweep of weir-sim runs without.
+std::set<std::string> named_cases(const std::vector<source_file>& files) {
+  std::set<std::string> names;
+  const auto collect = [&names](std::string_view text, std::string_view before, char end,
+                                const std::string& prefix) {
+    for (std::size_t at = text.find(before); at != none; at = text.find(before, at + 1)) {
+      const std::string_view name = text.substr(at + before.size());
+      names.insert(prefix + std::string(name.substr(0, name.find(end))));
+    }
+  };
+  for (const source_file& file : files) {
+    if (!file.path.starts_with("tests/")) continue;
+    collect(file.text, "TEST_CASE(\"", '"', "");
+    collect(file.text, "TEST_CASE_TEMPLATE(\"", '"', "");
+    if (file.path == "tests/simulation/meson.build")
+      collect(file.text, "\n  '", '\'', "sim_without_");
+  }
+  return names;
+}
+
 } // namespace
+
+std::vector<finding> check_acceptance(const std::vector<source_file>& files) {
+  const source_file* list = find_file(files, "tests/ACCEPTANCE.md");
+  if (list == nullptr) return {};
+  const std::set<std::string> cases = named_cases(files);
+  const auto lines = lines_of(list->text);
+  std::vector<finding> found;
+  for (std::size_t index = 0; index < lines.size(); ++index) {
+    if (!lines[index].starts_with("| ")) continue;
+    std::string_view rest = lines[index];
+    while (rest.find('`') != none) {
+      rest.remove_prefix(rest.find('`') + 1);
+      const std::string name(rest.substr(0, rest.find('`')));
+      rest.remove_prefix(std::min(name.size() + 1, rest.size()));
+      if (!cases.contains(name))
+        found.push_back(
+            {list->path, index + 1, "no test case is called \"" + name + "\"; correct the name"});
+    }
+  }
+  return found;
+}
 
 std::vector<finding> check_quotes(const std::vector<source_file>& files) {
   std::vector<finding> found;

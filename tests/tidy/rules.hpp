@@ -22,11 +22,13 @@ namespace weir::tidy {
 
 /// Each C++ block of a README is the region of a file that is compiled, word by word.
 [[nodiscard]] std::vector<finding> check_quotes(const std::vector<source_file>& files);
+/// Each case that tests/ACCEPTANCE.md names exists.
+[[nodiscard]] std::vector<finding> check_acceptance(const std::vector<source_file>& files);
 /// Exactly the files that the README of the runtime lists include CAF.
 [[nodiscard]] std::vector<finding> check_caf(const std::vector<source_file>& files);
 
 /// Rules about the tree: one `.resume()`; each source in a meson.build, with its own header first;
-/// each folder with a README; and the two above. `files` are all text files.
+/// each folder with a README; and the three above. `files` are all text files.
 [[nodiscard]] std::vector<finding> check_tree(const std::vector<source_file>& files);
 
 } // namespace weir::tidy

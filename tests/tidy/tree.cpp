@@ -113,7 +113,7 @@ std::vector<finding> check_tree(const std::vector<source_file>& files) {
   check_listed(files, found);
   check_readmes(files, found);
   check_own_header(files, found);
-  for (const auto check : {check_quotes, check_caf}) {
+  for (const auto check : {check_quotes, check_acceptance, check_caf}) {
     const std::vector<finding> more = check(files);
     found.insert(found.end(), more.begin(), more.end());
   }
