@@ -2,6 +2,7 @@
 
 #include "actors/dataloader/dataloader.hpp"
 #include "actors/replay/replay.hpp"
+#include "actors/replay/rollout_rows.hpp"
 #include "actors/sampler/sampler.hpp"
 #include "dataplane/append_log.hpp"
 
@@ -19,16 +20,52 @@ struct owner_states {
   sampler_state sampler;
   replay_contents replay;
   trainer_image trainer;
-  std::vector<group_event> restamped = {}; ///< In the sampler's ledger.
+  std::vector<group_event> restamped = {}; ///< In the sampler's ledger, dropped groups first.
 };
 
+/// Shadow mode: the rows were verified, and go. Their ids are not used again.
+void leave_rows(dataplane::store& rows, const dataplane::snapshot& restored) {
+  for (const auto& partition : restored.inventory()) {
+    std::vector<row_id> committed;
+    std::vector<row_id> staged;
+    for (const dataplane::row_summary& row : partition.rows)
+      (row.state == dataplane::row_state::committed ? committed : staged).push_back(row.id);
+    const auto cleared = rows.clear(partition.name, committed);
+    const auto dropped = rows.drop_staged(partition.name, staged);
+    ensure(cleared.has_value() && dropped.has_value(), "rows of a snapshot are in the store");
+  }
+}
+
+/// The policy of the bundle, and of the versions before it what pinned groups may name: as many as
+/// the bundle has, without a gap.
+result<trainer_image> restore_trainer(const main_job& job, const restored_states& states) {
+  auto policy = job.read_policy(states);
+  if (!policy) return failure(std::move(policy.error()));
+  const std::uint64_t step = states.bundle.content.step;
+  trainer_image image{step, weight_version(step), std::move(*policy), {}};
+  std::uint64_t expected = step;
+  for (const weight_version version : kept_versions(states)) { // The newest first.
+    if (version.value + 1 != expected || step - version.value > job.trainer.earlier_versions) break;
+    auto earlier = job.read_version(states, version);
+    if (!earlier) return failure(std::move(earlier.error()));
+    image.earlier.insert(image.earlier.begin(), {version, std::move(*earlier)});
+    expected = version.value;
+  }
+  return image;
+}
+
 result<owner_states> build_states(const main_job& job, const begun_life& begun) {
+  if (job.rollout.pins && !job.policy->stamps())
+    return failure(errc::invalid_argument,
+                   "async_rl.weight_update (pinned) needs a sampler that stamps groups, such as "
+                   "in_order; async_rl.sampler.name is " +
+                       std::string(job.policy->name()));
   owner_states built{
       dataloader_state(*job.records, job.loader),
       sampler_state(job.policy, job.rollout.limits.groups_per_step, job.rollout.failures),
       replay_contents{replay_state(job.policy, job.replay),
                       std::make_shared<dataplane::store>(job.rows)},
-      trainer_image{0, weight_version(0), job.first_policy}};
+      trainer_image{0, weight_version(0), job.first_policy, {}}};
   if (!begun.states) return built;
   const restored_states& states = *begun.states;
   if (auto loaded = built.loader.load(states.cursor); !loaded)
@@ -38,12 +75,19 @@ result<owner_states> build_states(const main_job& job, const begun_life& begun) 
   if (auto loaded = built.replay.index.load(states.replay); !loaded)
     return failure(std::move(loaded.error()));
   built.replay.rows->restore(states.rows);
+  if (states.changes.buffer_left) {
+    leave_rows(*built.replay.rows, states.rows);
+  } else if (!states.dropped.rows.empty()) {
+    auto cleared = built.replay.rows->clear(rollout_partition, states.dropped.rows);
+    if (!cleared) return failure(std::move(cleared.error()));
+  }
   built.replay.restamped = states.changes.replay_events;
-  built.restamped = states.changes.ledger_events;
-  auto policy = job.read_policy(states);
-  if (!policy) return failure(std::move(policy.error()));
-  const std::uint64_t step = states.bundle.content.step;
-  built.trainer = {step, weight_version(step), std::move(*policy)};
+  built.restamped = states.dropped.ledger_events;
+  built.restamped.insert(built.restamped.end(), states.changes.ledger_events.begin(),
+                         states.changes.ledger_events.end());
+  auto trained = restore_trainer(job, states);
+  if (!trained) return failure(std::move(trained.error()));
+  built.trainer = std::move(*trained);
   return built;
 }
 
@@ -75,19 +119,33 @@ result<workers> add_workers(const main_job& job, graph& actors,
                             const std::shared_ptr<run_counters>& counters) {
   workers added;
   // No cut waits for what they hold: one that fails is made anew, in place (rule 8).
-  const auto scoring = actors.supervise("environments");
+  const auto group = actors.supervise("environments");
   for (std::uint64_t i = 0; i < job.environments; ++i) {
     auto how = job.parts.environment();
     if (!how) return failure(std::move(how.error()));
-    added.environments.push_back(
-        actors.add<environment>(scoring, "environment-" + std::to_string(i), std::move(*how)));
+    const std::string name = "environment-" + std::to_string(i);
+    if (const auto* program = std::get_if<command_options>(&*how))
+      added.environments.push_back(actors.add<command_environment>(group, name, *program));
+    else
+      added.environments.push_back(
+          actors.add<environment>(group, name, std::get<scorer>(std::move(*how))));
   }
+  const auto generating = actors.supervise("generators", job.generator_restarts);
   for (std::uint64_t i = 0; i < job.generators; ++i) {
-    auto made = job.parts.generator(actors, "generator-" + std::to_string(i), counters);
+    auto made = job.parts.generator(actors, generating, "generator-" + std::to_string(i), counters);
     if (!made) return failure(std::move(made.error()));
     added.generators.push_back(*made);
   }
   return added;
+}
+
+/// Empty when there is nothing to validate on. No cut waits for it: it is restarted in place.
+handle<validation_protocol> add_validation(const main_job& job, graph& actors, const workers& hands,
+                                           const handle<observer_protocol>& watcher) {
+  if (!job.held_out) return {};
+  const validation_peers peers{hands.generators, hands.environments, watcher};
+  return actors.add<validation>(actors.supervise("validations"), "validation", job.validation,
+                                peers, job.held_out, job.codec);
 }
 
 /// Who is given whose handle. Checkpoint finds origins and owners by name.
@@ -95,6 +153,7 @@ result<void> add_actors(const main_job& job, const begun_life& begun, owner_stat
                         composed_life& life, std::shared_ptr<bundle_store> store) {
   graph& actors = *life.actors;
   const auto counters = std::make_shared<run_counters>();
+  if (begun.states) counters->groups_reissued = begun.states->plan.groups_reissued;
   handle<observer_protocol> watcher;
   if (job.parts.observer) watcher = job.parts.observer(actors, counters);
   const auto loader = actors.add<dataloader>("dataloader", std::move(states.loader), *life.log);
@@ -106,18 +165,24 @@ result<void> add_actors(const main_job& job, const begun_life& begun, owner_stat
   if (!hands) return failure(std::move(hands.error()));
   checkpoint_options saving = job.checkpoint;
   saving.restored = begun.states.has_value();
-  const checkpoint_services services{std::move(store), life.log, counters, job.record_checkpoint};
+  const checkpoint_services services{std::move(store), life.log, counters, job.record_checkpoint,
+                                     job.record_failed_checkpoint};
   const checkpoint_peers barrier{
       {"rollout", "trainer", "replay"}, {"dataloader", "sampler", "replay", "trainer"}, watcher};
   life.checkpoint = actors.add<checkpoint>("checkpoint", saving, barrier, services);
+  const auto held_out = add_validation(job, actors, *hands, watcher);
   auto device = job.parts.trainer_device();
   if (!device) return failure(std::move(device.error()));
   actors.add<trainer>("trainer", job.trainer,
                       trainer_peers{ledger, buffer, life.checkpoint, hands->generators,
-                                    hands->environments, watcher},
+                                    hands->environments, watcher, held_out},
                       trainer_engine{job.learning, std::move(*device)},
-                      trainer_state(states.trainer), begun.states.has_value(), *life.log);
-  actors.add<rollout>("rollout", job.rollout,
+                      trainer_state(states.trainer, job.trainer.earlier_versions),
+                      begun.states.has_value(), *life.log);
+  rollout_options rolling = job.rollout;
+  if (rolling.pins)
+    rolling.pins->oldest = states.trainer.version.value - states.trainer.earlier.size();
+  actors.add<rollout>("rollout", rolling,
                       rollout_peers{loader, ledger, buffer, hands->generators, hands->environments},
                       job.codec, *life.log, counters);
   return {};
@@ -147,8 +212,29 @@ result<void> check_states(const main_job& job, const restored_states& states) {
     if (auto found = loader.fetch(record.sample, record.hash); !found)
       return failure(std::move(found.error()));
   }
-  if (auto read = job.read_policy(states); !read) return failure(std::move(read.error()));
+  std::optional<error> changed;
+  states.sampler.reserve.for_each([&](std::uint64_t, const auto& spare) {
+    auto found = loader.fetch(spare->sample, spare->hash);
+    if (!found) changed = std::move(found.error());
+    return !changed;
+  });
+  if (changed) return failure(std::move(*changed));
+  if (auto read = restore_trainer(job, states); !read) return failure(std::move(read.error()));
   return {};
+}
+
+prompt_lookup prompt_lookup_of(const main_job& job) {
+  const auto loader = std::make_shared<const dataloader_state>(*job.records, job.loader);
+  return [loader](group_id group, sample_id sample) -> result<group_reservation> {
+    auto prompt = loader->fetch(sample, std::nullopt);
+    if (!prompt) return failure(std::move(prompt.error()));
+    group_reservation found;
+    found.group = group;
+    found.sample = sample;
+    found.hash = prompt->hash;
+    found.task = std::move(prompt->task);
+    return found;
+  };
 }
 
 result<composed_life> compose_life(const main_job& job, world& env, const begun_life& begun,

@@ -11,6 +11,7 @@
 #include "actors/checkpoint/checkpoint.hpp"
 #include "actors/checkpoint/restore.hpp"
 #include "actors/dataloader/dataloader_state.hpp"
+#include "actors/environment/command_environment.hpp"
 #include "actors/environment/environment.hpp"
 #include "actors/graph.hpp"
 #include "actors/replay/replay_state.hpp"
@@ -18,23 +19,30 @@
 #include "actors/run_counters.hpp"
 #include "actors/sampler/sampler_policy.hpp"
 #include "actors/trainer/trainer.hpp"
+#include "actors/validation/validation.hpp"
 #include "dataplane/store.hpp"
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <variant>
 
 namespace weir {
+
+/// How an environment scores: by a function, or by a program of the user's.
+using scoring = std::variant<scorer, command_options>;
 
 /// The parts of a life that a program makes itself. Each is called once per actor (`generator`,
 /// `environment`) or once (`observer`, `trainer_device`) while the graph is composed.
 struct main_job_parts {
-  /// Adds an actor of that name; `counters` counts its tokens.
-  std::function<result<handle<generator_protocol>>(graph& actors, const std::string& name,
+  /// Adds an actor of that name to the group, which restarts it in place; `counters` counts its
+  /// tokens.
+  std::function<result<handle<generator_protocol>>(graph& actors, const supervised_group& group,
+                                                   const std::string& name,
                                                    std::shared_ptr<run_counters> counters)>
       generator;
-  std::function<result<scorer>()> environment;
+  std::function<result<scoring>()> environment;
   /// May be empty: nobody watches.
   std::function<handle<observer_protocol>(graph& actors, std::shared_ptr<run_counters> counters)>
       observer;
@@ -50,6 +58,9 @@ struct main_job {
   policy_ptr first_policy;
   /// The policy of a bundle, from the verified files in `restored_states::policy`.
   std::function<result<policy_ptr>(const restored_states& states)> read_policy;
+  /// The weights of an earlier version, of `kept_versions`. Only asked with pinned weights.
+  std::function<result<policy_ptr>(const restored_states& states, weight_version version)>
+      read_version = {};
 
   dataloader_options loader;
   rollout_options rollout; ///< N and the failure limits are in here.
@@ -60,15 +71,24 @@ struct main_job {
   checkpoint_options checkpoint; ///< `restored` is set for each life.
   bundle_store_options bundles;  ///< `run_id` and `life` are set for each life.
   std::function<void(const checkpoint_record& record)> record_checkpoint = {}; ///< May be empty.
+  std::function<void(const error& why)> record_failed_checkpoint = {};         ///< May be empty.
+
+  /// Held-out prompts; null: nothing is validated.
+  std::shared_ptr<const dataset> held_out = {};
+  validation_options validation;
 
   std::uint64_t generators = 1;
   std::uint64_t environments = 1;
+  supervision_options generator_restarts; ///< Beyond them, the run ends with their history.
   main_job_parts parts;
 };
 
 /// Restore step 1, as far as only the job knows it: dataset, cursor, prompts and policy of a bundle
 /// are those of this job. For `begin_life`.
 [[nodiscard]] result<void> check_states(const main_job& job, const restored_states& states);
+
+/// Finds a prompt's record again in the job's dataset, for a restore in shadow mode.
+[[nodiscard]] prompt_lookup prompt_lookup_of(const main_job& job);
 
 /// One life: its log, its graph, and what a driver asks or looks at.
 struct composed_life {

@@ -19,6 +19,8 @@ using sampler_protocol =
     joined<protocol<call<ReserveGroups, GroupsReserved>, call<AwaitAdmission, AdmissionOpened>,
                     call<AdmitBatch, BatchAdmitted>, call<ReleaseGroup, GroupReleased>,
                     call<DropGroups, GroupsDropped>, call<RecordFailure, FailureRecorded>,
+                    call<DivertGroups, GroupsDiverted>, call<DrainReserve, ReserveDrained>,
+                    call<ReplaceGroup, GroupReplaced>, call<RepayGroup, GroupRepaid>,
                     call<ListUnfinished, UnfinishedListed>, call<ReadTarget, TargetRead>,
                     call<SettleStep, StepSettled>, note<VersionLive>>,
            owner_protocol>;
@@ -29,7 +31,7 @@ using rollout_protocol = origin_protocol;
 /// A generator: sequences in, a stream of tokens out. Never part of a cut.
 using generator_protocol =
     protocol<call<GenerateGroup, GenerationAccepted>, call<UpdateWeights, WeightsLive>,
-             call<Probe, ProbeAnswered>, note<AbortGroup>>;
+             call<AwaitWeightsLost, WeightsLost>, call<Probe, ProbeAnswered>, note<AbortGroup>>;
 
 /// An environment: completions in, rewards out. Never part of a cut.
 using environment_protocol =
@@ -38,20 +40,26 @@ using environment_protocol =
 /// Replay: slots, staged rows, batches. An owner, and its evictor is an origin.
 using replay_protocol =
     joined<protocol<call<StartGroup, GroupStarted>, call<StageGroup, GroupStaged>,
-                    call<CommitGroup, GroupCommitted>, call<AwaitBatch, BatchReady>,
-                    call<ClaimBatch, BatchClaimed>, call<ConsumeBatch, BatchConsumed>,
-                    note<StopGroup>, note<DiscardGroup>, note<SupplyEnded>, note<VersionMoved>>,
+                    call<CommitGroup, GroupCommitted>, call<PromoteGroup, GroupPromoted>,
+                    call<AwaitBatch, BatchReady>, call<ClaimBatch, BatchClaimed>,
+                    call<ConsumeBatch, BatchConsumed>, call<AwaitStale, StaleProposed>,
+                    note<GroupBegun>, note<StopGroup>, note<DiscardGroup>, note<SupplyEnded>,
+                    note<VersionMoved>>,
            owner_protocol, origin_protocol>;
 
 /// The trainer answers the barrier only: an origin and an owner.
 using trainer_protocol = joined<owner_protocol, origin_protocol>;
+
+/// Validation runs on held-out prompts.
+using validation_protocol = protocol<call<Validate, Validated>>;
 
 /// The checkpoint actor.
 using checkpoint_protocol =
     protocol<call<RequestCheckpoint, CheckpointPublished>, note<PeriodicCheckpoint>>;
 
 /// Whoever watches the run: a progress line, a metrics file, a test.
-using observer_protocol = protocol<note<StepFinished>, note<WarmupAdvanced>,
-                                   call<RunFinished, RunFinishNoted>, note<CheckpointPublished>>;
+using observer_protocol =
+    protocol<note<StepFinished>, note<WarmupAdvanced>, call<RunFinished, RunFinishNoted>,
+             note<CheckpointPublished>, note<Validated>>;
 
 } // namespace weir

@@ -4,10 +4,10 @@
 #
 #     sh benchmarks/run.sh [AREA]...
 #
-# Areas: runtime, checkpoint, kernels; all of them when none is named.
+# Areas: runtime, dataplane, checkpoint, kernels, samplers; all of them when none is named.
 set -eu
 cd "$(dirname "$0")/.."
-known='runtime checkpoint kernels'
+known='runtime dataplane checkpoint kernels samplers'
 
 [ $# -gt 0 ] || set -- $known
 for area in "$@"; do

@@ -17,14 +17,15 @@ class chain_schedule {
 public:
   struct link {
     std::size_t chain = 0;
-    std::size_t index = 0; ///< Below `links`; its chain is index % chains.
-    bool first = false;    ///< Of its chain.
+    std::size_t index = 0; ///< Its chain is index % chains.
   };
 
-  /// `links` pieces of work in `chains` chains, dealt in turn. @pre chains > 0.
-  chain_schedule(std::size_t chains, std::size_t links) : links_(links), chains_(chains) {
-    for (std::size_t chain = 0; chain < chains; ++chain)
-      chains_[chain].next = chain;
+  /// Links `first` up to `end` in `chains` chains, dealt in turn: those of a later call go on where
+  /// an earlier one ended. @pre chains > 0, first <= end.
+  chain_schedule(std::size_t chains, std::size_t first, std::size_t end)
+      : end_(end), chains_(chains) {
+    for (std::size_t next = first; next < first + chains; ++next)
+      chains_[next % chains].next = next;
   }
 
   /// Thread-safe. Gives `finished` back, if there is one, and takes the next link of the free chain
@@ -34,12 +35,12 @@ public:
     if (finished) chains_[finished->chain].busy = false;
     std::optional<std::size_t> chosen;
     for (std::size_t chain = 0; chain < chains_.size(); ++chain)
-      if (!chains_[chain].busy && chains_[chain].next < links_ &&
+      if (!chains_[chain].busy && chains_[chain].next < end_ &&
           (!chosen || chains_[chain].next < chains_[*chosen].next))
         chosen = chain;
     if (!chosen) return std::nullopt;
     state& taken = chains_[*chosen];
-    const link next{.chain = *chosen, .index = taken.next, .first = taken.next == *chosen};
+    const link next{.chain = *chosen, .index = taken.next};
     taken.next += chains_.size();
     taken.busy = true;
     return next;
@@ -52,7 +53,7 @@ private:
   };
 
   std::mutex mutex_;
-  std::size_t links_;
+  std::size_t end_;
   std::vector<state> chains_;
 };
 

@@ -16,7 +16,7 @@ namespace {
 /// Fewer rows than this are not worth a thread: each part reads all weights once.
 constexpr std::size_t part_rows_min = 8;
 
-/// What one thread does of a step, and the error that it met.
+/// What one thread does of a step, all with the same weights, and the error that it met.
 struct decode_part {
   forward_part rows;
   std::vector<std::uint32_t> segments; ///< Indices into the plan, in row order.
@@ -26,9 +26,9 @@ struct decode_part {
 class batch_decoder final : public decoder {
 public:
   batch_decoder(const model_config& config, const decoder_options& options)
-      : config_(config), options_(options), batch_(config, options), forward_(config, options),
-        pool_({.threads = options.threads}), drawn_(options.max_sequences),
-        parts_(options.threads) {
+      : config_(config), options_(options), layout_(config), batch_(config, options),
+        shelf_(config, layout_, options.earlier_versions), forward_(config, options),
+        pool_({.threads = options.threads}), drawn_(options.max_sequences) {
     rows_.reserve(std::size_t{options.max_sequences} + options.prefill_tokens);
     for (std::uint32_t thread = 0; thread < options.threads; ++thread)
       samplers_.emplace_back(operations_of(options.isa), config.vocabulary);
@@ -37,19 +37,25 @@ public:
   result<void> attach_device() { return forward_.attach_device(options_); }
 
   result<void> set_weights(const published_weights& weights) override;
-  result<void> admit(const decode_request& request) override { return batch_.admit(request); }
+  result<void> admit(const decode_request& request) override;
   result<std::span<const emitted_token>> step() override;
   std::uint32_t abort(std::uint64_t tag) override { return batch_.abort(tag); }
+  void reset() override;
 
   std::uint32_t live_sequences() const noexcept override { return batch_.cache().live_sequences(); }
   std::uint32_t live_groups() const noexcept override { return batch_.live_groups(); }
   std::uint32_t available_blocks() const noexcept override {
     return batch_.cache().free_blocks() - batch_.cache().promised_blocks();
   }
-  std::uint64_t weight_version() const noexcept override { return version_; }
+  std::uint64_t weight_version() const noexcept override {
+    return shelf_.current() != nullptr ? shelf_.current()->version() : 0;
+  }
 
 private:
-  std::size_t divide(std::span<const decode_segment> segments);
+  void divide(std::span<const decode_segment> segments);
+  void divide_among(std::span<const decode_segment> segments, const packed_weights& weights,
+                    std::size_t rows);
+  [[nodiscard]] const packed_weights& weights_of(const decode_segment& segment) const;
   void lay_out(std::span<const decode_segment> segments);
   void run_part(decode_part& part, std::uint32_t thread, std::span<const decode_segment> segments);
   void draw(const decode_segment& segment, std::uint32_t logits, row_sampler& sampler,
@@ -57,85 +63,119 @@ private:
 
   model_config config_;
   decoder_options options_;
+  parameter_layout layout_;
   decoder_batch batch_;
+  weight_shelf shelf_;
   decoder_forward forward_;
   thread_pool pool_;
-  bool has_weights_ = false;
-  std::uint64_t version_ = 0;
   std::optional<error> failed_;
   std::vector<forward_row> rows_;
   std::vector<sampled_token> drawn_; ///< Per slot; each is written by one thread.
   std::vector<row_sampler> samplers_;
-  std::vector<decode_part> parts_;
+  std::vector<decode_part> parts_; ///< At most one per thread and version.
+  std::size_t parts_used_ = 0;     ///< Of the step at hand.
 };
 
 result<void> batch_decoder::set_weights(const published_weights& weights) {
-  const std::size_t expected = parameter_layout(config_).total;
+  const std::size_t expected = layout_.total;
   if (!weights.values || weights.count != expected)
     return failure(errc::invalid_argument, "weight version " + std::to_string(weights.version) +
                                                " has " + std::to_string(weights.count) +
                                                " floats: the model has " +
                                                std::to_string(expected));
-  forward_.set_weights(weights);
-  if (has_weights_ && options_.recompute_on_update) batch_.recompute();
-  has_weights_ = true;
-  version_ = weights.version;
+  const bool is_update = shelf_.current() != nullptr;
+  shelf_.put(weights, batch_.pinned_versions());
+  if (is_update && options_.recompute_on_update) batch_.recompute();
   return {};
 }
 
+result<void> batch_decoder::admit(const decode_request& request) {
+  if (request.pinned_version && shelf_.find(*request.pinned_version) == nullptr)
+    return failure(errc::not_found,
+                   "group " + std::to_string(request.tag) + ": is pinned to weight version " +
+                       std::to_string(*request.pinned_version) + ", and the decoder holds " +
+                       shelf_.versions() + ": publish it first");
+  return batch_.admit(request);
+}
+
 result<std::span<const emitted_token>> batch_decoder::step() {
-  if (!has_weights_)
+  if (shelf_.current() == nullptr)
     return failure(errc::unavailable, "the decoder has no weights yet: publish a version first");
   if (failed_) return failure(*failed_);
   const auto segments = batch_.plan();
   if (segments.empty()) return std::span<const emitted_token>{};
-  const std::size_t parts = divide(segments);
+  divide(segments);
   lay_out(segments);
   auto task = [&](std::size_t part, std::size_t thread) {
     run_part(parts_[part], static_cast<std::uint32_t>(thread), segments);
   };
-  pool_.run(parts, task);
-  for (const decode_part& part : parts_)
+  pool_.run(parts_used_, task);
+  for (const decode_part& part : std::span(parts_).first(parts_used_))
     if (part.failed) {
       failed_ = part.failed;
       return failure(*failed_);
     }
-  const decoder_batch::committed step = batch_.commit(drawn_, version_);
+  const decoder_batch::committed step = batch_.commit(drawn_, weight_version());
   for (const kv_block_copy& copy : step.copies)
     forward_.copy_block(copy);
   return step.emitted;
 }
 
-/// Gives each segment to the part with the fewest rows, long segments first: any division gives the
-/// same bits, this one is even. Returns the number of parts that are used.
-std::size_t batch_decoder::divide(std::span<const decode_segment> segments) {
-  std::size_t rows = 0;
-  for (const decode_segment& segment : segments)
-    rows += segment.count;
-  const std::size_t worthwhile = std::clamp<std::size_t>(rows / part_rows_min, 1, parts_.size());
-  const auto last = parts_.begin() + static_cast<std::ptrdiff_t>(worthwhile);
-  for (decode_part& part : parts_) {
+void batch_decoder::reset() {
+  batch_ = decoder_batch(config_, options_);
+  shelf_.clear();
+  failed_.reset();
+}
+
+const packed_weights& batch_decoder::weights_of(const decode_segment& segment) const {
+  const auto pinned = batch_.pinned_version(segment);
+  const packed_weights* weights = pinned ? shelf_.find(*pinned) : shelf_.current();
+  ensure(weights != nullptr, "the version of a live group is held");
+  return *weights;
+}
+
+/// Parts of one set of weights after the other: any division gives the same bits.
+void batch_decoder::divide(std::span<const decode_segment> segments) {
+  parts_used_ = 0;
+  for (const decode_segment& first : segments) {
+    const packed_weights& weights = weights_of(first);
+    const auto has_part = [&](const decode_part& part) { return part.rows.weights == &weights; };
+    if (std::ranges::any_of(std::span(parts_).first(parts_used_), has_part)) continue;
+    std::size_t rows = 0;
+    for (const decode_segment& segment : segments)
+      if (&weights_of(segment) == &weights) rows += segment.count;
+    divide_among(segments, weights, rows);
+  }
+}
+
+/// Gives each segment of these weights to the part with the fewest rows, long segments first.
+void batch_decoder::divide_among(std::span<const decode_segment> segments,
+                                 const packed_weights& weights, std::size_t rows) {
+  const std::size_t worthwhile = std::clamp<std::size_t>(rows / part_rows_min, 1, options_.threads);
+  if (parts_.size() < parts_used_ + worthwhile) parts_.resize(parts_used_ + worthwhile);
+  const auto mine = std::span(parts_).subspan(parts_used_, worthwhile);
+  parts_used_ += worthwhile;
+  for (decode_part& part : mine) {
     part.rows = {};
+    part.rows.weights = &weights;
     part.segments.clear();
     part.failed.reset();
   }
-  const auto fewer = [](const decode_part& left, const decode_part& right) {
-    return left.rows.row_count < right.rows.row_count;
-  };
+  const auto row_count = [](const decode_part& part) { return part.rows.row_count; };
   for (const bool long_ones : {true, false})
     for (std::uint32_t index = 0; index < segments.size(); ++index) {
       if ((segments[index].count > 1) != long_ones) continue;
-      decode_part& part = *std::min_element(parts_.begin(), last, fewer);
+      if (&weights_of(segments[index]) != &weights) continue;
+      decode_part& part = *std::ranges::min_element(mine, {}, row_count);
       part.segments.push_back(index);
       part.rows.row_count += segments[index].count;
     }
-  return worthwhile;
 }
 
 void batch_decoder::lay_out(std::span<const decode_segment> segments) {
   rows_.clear();
   std::uint32_t logits = 0;
-  for (decode_part& part : parts_) {
+  for (decode_part& part : std::span(parts_).first(parts_used_)) {
     part.rows.first_row = static_cast<std::uint32_t>(rows_.size());
     part.rows.first_logits = logits;
     for (const std::uint32_t index : part.segments) {
@@ -172,11 +212,12 @@ void batch_decoder::draw(const decode_segment& segment, std::uint32_t logits, ro
     if (token)
       drawn_[place.slot] = *token;
     else
-      part.failed =
-          error{token.error().code, "group " + std::to_string(owner.tag) + ", sibling " +
-                                        std::to_string(place.sibling) + ", position " +
-                                        std::to_string(place.position) + ", weight version " +
-                                        std::to_string(version_) + ": " + token.error().text};
+      part.failed = error{token.error().code,
+                          "group " + std::to_string(owner.tag) + ", sibling " +
+                              std::to_string(place.sibling) + ", position " +
+                              std::to_string(place.position) + ", weight version " +
+                              std::to_string(owner.pinned_version.value_or(weight_version())) +
+                              ": " + token.error().text};
   });
 }
 

@@ -3,7 +3,8 @@
 /// A group (a prompt and its siblings) is admitted as a whole. Each step computes one token of
 /// every live sequence, and a bounded number of prompt tokens of groups that were admitted since;
 /// the prompt of a group is computed once. Weights may change between any two steps while sequences
-/// live; every token says which version made it.
+/// live; every token says which version made it. A pinned group keeps the version that it names:
+/// groups of several versions decode in one batch, each row with the weights of its group.
 ///
 /// Batch invariance: the tokens and log-probability bits of a sequence are a function of its
 /// prompt, its options, its sampling key, its sibling number and the weights in force at each of
@@ -23,6 +24,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -41,6 +43,9 @@ struct decoder_options {
   /// Compute the cache of live sequences anew when the weights change, instead of keeping what the
   /// earlier versions wrote (the default, as the systems that users know do).
   bool recompute_on_update = false;
+  /// Versions before the newest that stay at hand for pinned groups. Each costs the packed weights
+  /// once more.
+  std::uint32_t earlier_versions = 0;
 };
 
 /// Most stop tokens of one group.
@@ -56,6 +61,8 @@ struct decode_request {
   std::uint32_t siblings = 1;
   std::uint32_t max_new_tokens = 0;
   std::span<const std::uint32_t> stop_tokens = {}; ///< The one that ends a sequence is emitted.
+  /// All tokens come from this version; without it, each from the one in force when it is made.
+  std::optional<std::uint64_t> pinned_version = {};
 };
 
 enum class finish_reason : std::uint8_t {
@@ -97,13 +104,15 @@ public:
   virtual ~decoder() = default;
 
   /// Uses these weights from the next step on. Live sequences stay, with the cache they have or, if
-  /// so configured, one computed anew. Fails with `invalid_argument` on a count that is not the
-  /// model's, and changes nothing then.
+  /// so configured, one computed anew; those of pinned groups notice nothing. Earlier versions stay
+  /// as the options say, and as long as a live group is pinned to them. Fails with
+  /// `invalid_argument` on a count that is not the model's, and changes nothing then.
   [[nodiscard]] virtual result<void> set_weights(const published_weights& weights) = 0;
 
   /// Admits the siblings of a group; their tokens come out of later steps.
   /// Fails with `invalid_argument` when the request cannot be right, `already_exists` when the tag
-  /// is live, `exhausted` when slots or cache blocks are short now; changes nothing then.
+  /// is live, `not_found` when the pinned version is not held, `exhausted` when slots or cache
+  /// blocks are short now; changes nothing then.
   [[nodiscard]] virtual result<void> admit(const decode_request& request) = 0;
 
   /// Computes one token of every sequence whose prompt is in the cache. Tokens come by admission
@@ -112,6 +121,9 @@ public:
   /// distribution, and with the device's error when it fails: no token of that step is emitted
   /// then, and all later steps fail alike.
   [[nodiscard]] virtual result<std::span<const emitted_token>> step() = 0;
+
+  /// Ends all sequences, forgets weights and failures: as if it were just made.
+  virtual void reset() = 0;
 
   /// Ends all sequences of a group; their memory is free at once. Returns how many were live: 0
   /// when the tag is unknown or has finished.

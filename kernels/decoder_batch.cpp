@@ -76,6 +76,7 @@ result<void> decoder_batch::admit(const decode_request& request) {
   admitted.stop_count = static_cast<std::uint32_t>(request.stop_tokens.size());
   admitted.prompt_tokens = prompt_tokens;
   admitted.tokens_max = prompt_tokens + request.max_new_tokens;
+  admitted.pinned_version = request.pinned_version;
   admitted.slots = std::move(*slots);
   for (std::uint32_t index = 0; index < request.siblings; ++index) {
     const std::uint32_t slot = admitted.slots[index];
@@ -100,7 +101,14 @@ std::uint32_t decoder_batch::abort(std::uint64_t tag) {
 void decoder_batch::recompute() {
   for (const group& owner : groups_)
     for (const std::uint32_t slot : owner.slots)
-      sequences_[slot].computed = 0;
+      if (!owner.pinned_version) sequences_[slot].computed = 0;
+}
+
+std::vector<std::uint64_t> decoder_batch::pinned_versions() const {
+  std::vector<std::uint64_t> versions;
+  for (const group& owner : groups_)
+    if (owner.pinned_version) versions.push_back(*owner.pinned_version);
+  return versions;
 }
 
 // -- one step -------------------------------------------------------------------------------------
@@ -170,7 +178,7 @@ void decoder_batch::append(const group& owner, std::uint32_t slot, const sampled
     reason = finish_reason::length;
   one.finished = reason != finish_reason::none;
   emitted_.push_back({owner.tag, one.sibling, drawn.token, drawn.logprob, drawn.sampling_logprob,
-                      version, reason});
+                      owner.pinned_version.value_or(version), reason});
 }
 
 /// The leader has computed the prompt: every sibling gets its first token and, if it goes on, the

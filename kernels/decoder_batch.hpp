@@ -42,8 +42,9 @@ public:
     std::array<std::uint32_t, stop_tokens_max> stop_tokens{};
     std::uint32_t stop_count = 0;
     std::uint32_t prompt_tokens = 0;
-    std::uint32_t tokens_max = 0;     ///< Prompt and completion.
-    bool forked = false;              ///< The prompt was computed and shared.
+    std::uint32_t tokens_max = 0; ///< Prompt and completion.
+    bool forked = false;          ///< The prompt was computed and shared.
+    std::optional<std::uint64_t> pinned_version;
     std::vector<std::uint32_t> slots; ///< Live siblings in order; the first is the leader.
   };
 
@@ -52,8 +53,16 @@ public:
   [[nodiscard]] result<void> admit(const decode_request& request);
   std::uint32_t abort(std::uint64_t tag);
 
-  /// Forgets every computed key and value: they will be computed again.
+  /// Forgets every computed key and value of groups that are not pinned: they will be computed
+  /// again.
   void recompute();
+
+  /// Versions that live groups are pinned to; one may come twice.
+  [[nodiscard]] std::vector<std::uint64_t> pinned_versions() const;
+  /// The version that makes the tokens of a segment; nothing: the one in force.
+  [[nodiscard]] std::optional<std::uint64_t> pinned_version(const decode_segment& segment) const {
+    return groups_[segment.group].pinned_version;
+  }
 
   /// The segments of the next step, in the order in which their tokens are emitted; blocks for them
   /// are in the tables. Valid until the next call of anything but an observer.

@@ -7,18 +7,9 @@ namespace weir::kernels {
 
 decoder_forward::decoder_forward(const model_config& config, const decoder_options& options)
     : config_(config), block_tokens_(options.block_tokens), ops_(operations_of(options.isa)),
-      layout_(config), rope_(config), head_(config.vocabulary, config.hidden) {
+      layout_(config), rope_(config) {
   const std::size_t q_size = std::size_t{config.heads} * config.head_size;
   const std::size_t kv_size = std::size_t{config.kv_heads} * config.head_size;
-  for (std::uint32_t layer = 0; layer < config.layers; ++layer) {
-    layers_.push_back({.q = packed_matrix(q_size, config.hidden),
-                       .k = packed_matrix(kv_size, config.hidden),
-                       .v = packed_matrix(kv_size, config.hidden),
-                       .o = packed_matrix(config.hidden, q_size),
-                       .gate = packed_matrix(config.ffn, config.hidden),
-                       .up = packed_matrix(config.ffn, config.hidden),
-                       .down = packed_matrix(config.hidden, config.ffn)});
-  }
   half_block_ = kv_size * block_tokens_;
   cache_ = float_buffer(std::size_t{options.kv_blocks} * config.layers * 2 * half_block_);
   const std::size_t rows = std::size_t{options.max_sequences} + options.prefill_tokens;
@@ -49,36 +40,19 @@ result<void> decoder_forward::attach_device(const decoder_options& options) {
   return {};
 }
 
-void decoder_forward::set_weights(const published_weights& weights) {
-  ensure(weights.count == layout_.total, "weights have the size of the model's layout");
-  weights_ = weights.values;
-  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
-    const layer_offsets& at = layout_.layers[layer];
-    layer_weights& packed = layers_[layer];
-    packed.q.pack(weight(at.q));
-    packed.k.pack(weight(at.k));
-    packed.v.pack(weight(at.v));
-    packed.o.pack(weight(at.o));
-    packed.gate.pack(weight(at.gate));
-    packed.up.pack(weight(at.up));
-    packed.down.pack(weight(at.down));
-  }
-  head_.pack(weight(layout_.head));
-}
-
 // -- one step -------------------------------------------------------------------------------------
 
 result<void> decoder_forward::compute(std::span<const forward_row> rows, const forward_part& part,
                                       std::uint32_t thread) {
   for (std::uint32_t row = part.first_row; row < part.first_row + part.row_count; ++row)
     std::memcpy(x_.data() + std::size_t{row} * config_.hidden,
-                weight(layout_.embedding) + std::size_t{rows[row].token} * config_.hidden,
+                part.weights->at(layout_.embedding) + std::size_t{rows[row].token} * config_.hidden,
                 config_.hidden * sizeof(float));
-  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
-    norm_rows(weight(layout_.layers[layer].input_norm), part);
+  for (std::size_t layer = 0; layer < config_.layers; ++layer) {
+    norm_rows(layout_.layers[layer].input_norm, part);
     project(part, layer);
     attend(rows, part, layer, scratch_[thread]);
-    norm_rows(weight(layout_.layers[layer].post_norm), part);
+    norm_rows(layout_.layers[layer].post_norm, part);
     feed_forward(part, layer);
   }
   return head(rows, part, scratch_[thread]);
@@ -87,14 +61,14 @@ result<void> decoder_forward::compute(std::span<const forward_row> rows, const f
 /// Queries, keys and values of all rows of the part, biases included.
 void decoder_forward::project(const forward_part& part, std::size_t layer) {
   const layer_offsets& at = layout_.layers[layer];
-  const layer_weights& packed = layers_[layer];
+  const packed_weights::layer_matrices& packed = part.weights->layer(layer);
   const matrix_view input = view(normed_, part, config_.hidden);
   const auto apply = [&](const packed_matrix& matrix, float_buffer& buffer, std::size_t bias) {
     const matrix_view output = view(buffer, part, matrix.outputs());
     multiply(ops_, input, matrix, output);
     if (bias == layer_offsets::absent) return;
     for (std::size_t row = 0; row < output.rows; ++row)
-      ops_.add(output.data + row * output.stride, weight(bias), output.columns);
+      ops_.add(output.data + row * output.stride, part.weights->at(bias), output.columns);
   };
   apply(packed.q, q_, at.q_bias);
   apply(packed.k, k_, at.k_bias);
@@ -110,8 +84,8 @@ void decoder_forward::attend(std::span<const forward_row> rows, const forward_pa
   const std::size_t kv_size = config_.kv_heads * head_size;
   const auto turn = [&](float* row, std::size_t heads, std::size_t norm, std::uint32_t position) {
     for (std::size_t head = 0; norm != layer_offsets::absent && head < heads; ++head)
-      ops_.rms_norm(row + head * head_size, weight(norm), row + head * head_size, head_size,
-                    config_.rms_epsilon);
+      ops_.rms_norm(row + head * head_size, part.weights->at(norm), row + head * head_size,
+                    head_size, config_.rms_epsilon);
     ops_.rope(row, heads, head_size, rope_.cosines(position), rope_.sines(position));
   };
   const std::uint32_t last_row = part.first_row + part.row_count;
@@ -139,8 +113,8 @@ void decoder_forward::attend(std::span<const forward_row> rows, const forward_pa
     ops_.attention_row(shape, scratch.runs.data(), run_count, q_.data() + row * q_size,
                        attended_.data() + row * q_size, scratch.attention.data());
   }
-  multiply(ops_, view(attended_, part, q_size), layers_[layer].o, view(x_, part, config_.hidden),
-           write_mode::accumulate);
+  multiply(ops_, view(attended_, part, q_size), part.weights->layer(layer).o,
+           view(x_, part, config_.hidden), write_mode::accumulate);
 }
 
 /// Writes one token into the cache: keys feature by feature, values token by token (ops.hpp).
@@ -155,7 +129,7 @@ void decoder_forward::store_row(const forward_row& row, std::size_t layer, const
 }
 
 void decoder_forward::feed_forward(const forward_part& part, std::size_t layer) {
-  const layer_weights& packed = layers_[layer];
+  const packed_weights::layer_matrices& packed = part.weights->layer(layer);
   const matrix_view input = view(normed_, part, config_.hidden);
   const matrix_view gate = view(gate_, part, config_.ffn);
   const matrix_view up = view(up_, part, config_.ffn);
@@ -175,18 +149,19 @@ result<void> decoder_forward::head(std::span<const forward_row> rows, const forw
     if (rows[row].wants_logits)
       std::memcpy(gathered + wanted++ * hidden, x_.data() + row * hidden, hidden * sizeof(float));
   if (wanted == 0) return {};
-  if (auto done = norm_gathered(gathered, wanted, scratch); !done) return done;
+  if (auto done = norm_gathered(part.weights->at(layout_.final_norm), gathered, wanted, scratch);
+      !done)
+    return done;
   const std::size_t vocabulary = config_.vocabulary;
   const matrix_view output{logits_.data() + part.first_logits * vocabulary, wanted, vocabulary,
                            vocabulary};
-  multiply(ops_, view(normed_, {part.first_row, wanted, 0}, hidden), head_, output);
+  multiply(ops_, view(normed_, {part.first_row, wanted, 0}, hidden), part.weights->head(), output);
   return {};
 }
 
 /// The last norm, in place: on the device where there is one.
-result<void> decoder_forward::norm_gathered(float* rows, std::size_t count,
+result<void> decoder_forward::norm_gathered(const float* norm, float* rows, std::size_t count,
                                             thread_scratch& scratch) {
-  const float* norm = weight(layout_.final_norm);
   if (scratch.device_norm)
     return scratch.device_norm->apply(rows, norm, rows, count, config_.hidden, config_.rms_epsilon,
                                       ops_.level != isa_level::generic);
@@ -198,9 +173,10 @@ result<void> decoder_forward::norm_gathered(float* rows, std::size_t count,
 
 // -- memory ---------------------------------------------------------------------------------------
 
-void decoder_forward::norm_rows(const float* norm, const forward_part& part) {
+void decoder_forward::norm_rows(std::size_t norm, const forward_part& part) {
+  const float* scales = part.weights->at(norm);
   for (std::uint32_t row = part.first_row; row < part.first_row + part.row_count; ++row)
-    ops_.rms_norm(x_.data() + std::size_t{row} * config_.hidden, norm,
+    ops_.rms_norm(x_.data() + std::size_t{row} * config_.hidden, scales,
                   normed_.data() + std::size_t{row} * config_.hidden, config_.hidden,
                   config_.rms_epsilon);
 }

@@ -1,13 +1,12 @@
-/// The floats of a decoder: packed weights, the paged keys and values, and the pass of a batch of
-/// rows through the layers.
+/// The floats of a decoder: the paged keys and values, and the pass of a batch of rows through the
+/// layers.
 ///
 /// A row is one token of one sequence. The rows of a step are divided into parts that do not need
-/// each other: whoever calls may run each part on a thread of its own.
+/// each other: whoever calls may run each part on a thread of its own, with weights of its own.
 #pragma once
 
-#include "kernels/decoder.hpp"
+#include "kernels/decoder_weights.hpp"
 #include "kernels/device_cuda.hpp"
-#include "kernels/matmul.hpp"
 #include "kernels/rope.hpp"
 
 namespace weir::kernels {
@@ -25,6 +24,7 @@ struct forward_part {
   std::uint32_t first_row = 0;
   std::uint32_t row_count = 0;
   std::uint32_t first_logits = 0; ///< Its first row of logits; its others follow.
+  const packed_weights* weights = nullptr;
 };
 
 class decoder_forward {
@@ -34,9 +34,6 @@ public:
 
   /// Prepares the device of the options. Nothing to do on the CPU.
   [[nodiscard]] result<void> attach_device(const decoder_options& options);
-
-  /// Packs the matrices of a version and keeps the rest by reference.
-  void set_weights(const published_weights& weights);
 
   /// Computes the rows of one part: their keys and values go to the cache, the logits of those that
   /// want them to consecutive rows of `logits`. Parts of one step may run at the same time;
@@ -53,9 +50,6 @@ public:
   void copy_block(const kv_block_copy& copy);
 
 private:
-  struct layer_weights {
-    packed_matrix q, k, v, o, gate, up, down;
-  };
   /// What a thread needs besides the rows' own memory.
   struct thread_scratch {
     std::vector<key_value_run> runs;
@@ -70,11 +64,11 @@ private:
   void feed_forward(const forward_part& part, std::size_t layer);
   [[nodiscard]] result<void> head(std::span<const forward_row> rows, const forward_part& part,
                                   thread_scratch& scratch);
-  [[nodiscard]] result<void> norm_gathered(float* rows, std::size_t count, thread_scratch& scratch);
-  void norm_rows(const float* weight, const forward_part& part);
+  [[nodiscard]] result<void> norm_gathered(const float* norm, float* rows, std::size_t count,
+                                           thread_scratch& scratch);
+  void norm_rows(std::size_t norm, const forward_part& part);
   [[nodiscard]] matrix_view view(float_buffer& buffer, const forward_part& part,
                                  std::size_t columns) const;
-  [[nodiscard]] const float* weight(std::size_t offset) const { return weights_.get() + offset; }
   [[nodiscard]] float* block(std::uint32_t index, std::size_t layer);
 
   model_config config_;
@@ -82,9 +76,6 @@ private:
   const operations& ops_;
   parameter_layout layout_;
   rope_table rope_;
-  std::shared_ptr<const float> weights_;
-  std::vector<layer_weights> layers_;
-  packed_matrix head_;
   std::size_t half_block_ = 0; ///< Floats of the keys (or values) of one block and layer.
   float_buffer cache_;         ///< `[blocks][layers][keys, values][half_block]`.
   float_buffer x_, normed_;    ///< `[rows][hidden]`.

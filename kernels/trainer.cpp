@@ -7,6 +7,7 @@
 #include <cmath>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace weir::kernels {
 
@@ -71,6 +72,32 @@ result<step_report> trainer::policy_step(const training_state& before,
   return update(before, optimizer, *report, after);
 }
 
+result<void> trainer::begin_step(std::span<const float> weights, const loss_options& loss) {
+  if (auto valid = validate(loss); !valid) return valid;
+  open(weights, loss);
+  return {};
+}
+
+result<std::uint64_t> trainer::add_groups(std::span<const group> groups) {
+  ensure(step_.loss.has_value(), "groups are added to a step that was begun");
+  if (auto valid = validate(model_.config(), groups); !valid) return failure(valid.error());
+  if (auto valid = validate_policy_data(groups, *step_.loss); !valid) return failure(valid.error());
+  copy_groups(groups);
+  if (step_.loss->seq_logprob_error_threshold)
+    if (auto masked = mask_sequences(*step_.loss->seq_logprob_error_threshold); !masked)
+      return failure(masked.error());
+  return accumulate();
+}
+
+result<step_report> trainer::finish_step(const training_state& before,
+                                         const optimizer_options& optimizer,
+                                         training_state& after) {
+  if (auto valid = validate(optimizer); !valid) return failure(valid.error());
+  auto report = summarize();
+  if (!report) return report;
+  return update(before, optimizer, *report, after);
+}
+
 result<step_report> trainer::supervised_step(const training_state& before,
                                              std::span<const sequence> sequences,
                                              const optimizer_options& optimizer,
@@ -84,16 +111,9 @@ result<step_report> trainer::supervised_step(const training_state& before,
 result<step_report> trainer::policy_gradients(std::span<const float> weights,
                                               std::span<const group> groups,
                                               const loss_options& loss) {
-  if (auto valid = validate(loss); !valid) return failure(valid.error());
-  if (auto valid = validate(model_.config(), groups); !valid) return failure(valid.error());
-  if (auto valid = validate_policy_data(groups, loss); !valid) return failure(valid.error());
-  copy_groups(groups);
-  model_.load(weights, pool_);
-  step_report report;
-  if (loss.seq_logprob_error_threshold)
-    if (auto masked = mask_sequences(*loss.seq_logprob_error_threshold, report); !masked)
-      return failure(masked.error());
-  return accumulate({.groups = groups_, .loss = &loss}, report);
+  if (auto begun = begin_step(weights, loss); !begun) return failure(begun.error());
+  if (auto added = add_groups(groups); !added) return failure(added.error());
+  return summarize();
 }
 
 result<step_report> trainer::supervised_gradients(std::span<const float> weights,
@@ -104,8 +124,20 @@ result<step_report> trainer::supervised_gradients(std::span<const float> weights
     groups_.push_back({sequences.subspan(first, count)});
   }
   if (auto valid = validate(model_.config(), groups_); !valid) return failure(valid.error());
+  open(weights, std::nullopt);
+  if (auto added = accumulate(); !added) return failure(added.error());
+  return summarize();
+}
+
+/// Packs the weights and empties the gradient buffers.
+void trainer::open(std::span<const float> weights, std::optional<loss_options> loss) {
+  step_ = {};
+  step_.loss = std::move(loss);
   model_.load(weights, pool_);
-  return accumulate({.groups = groups_}, {});
+  auto empty = [&](std::size_t buffer, std::size_t) {
+    std::ranges::fill(gradient_buffers_[buffer].values(), 0.0F);
+  };
+  pool_.run(gradient_buffer_count, empty);
 }
 
 void trainer::copy_groups(std::span<const group> groups) {
@@ -122,7 +154,7 @@ void trainer::copy_groups(std::span<const group> groups) {
 
 /// Scores all sequences under the weights before the step and takes those out of the loss whose
 /// generation log-probabilities are too far off. Costs a second forward pass.
-result<void> trainer::mask_sequences(double threshold, step_report& report) {
+result<void> trainer::mask_sequences(double threshold) {
   first_token_.clear();
   std::size_t total = 0;
   std::size_t longest = 0;
@@ -154,52 +186,53 @@ result<void> trainer::mask_sequences(double threshold, step_report& report) {
     // Written so that an error that is not a number is masked too.
     if (off <= threshold) continue;
     item.loss_mask = std::span(no_tokens_).first(length);
-    ++report.masked_sequences;
+    ++step_.report.masked_sequences;
   }
   return {};
 }
 
-result<step_report> trainer::accumulate(step_plan plan, step_report report) {
-  for (const group& one : plan.groups)
+std::uint64_t trainer::count_tokens() {
+  std::uint64_t tokens = 0;
+  for (const group& one : groups_)
     for (const sequence& item : one.sequences) {
       const std::size_t valid = valid_tokens(item);
-      report.valid_tokens += valid;
-      plan.valid_sequences += valid > 0 ? 1.0 : 0.0;
+      tokens += valid;
+      step_.valid_sequences += valid > 0 ? 1 : 0;
     }
-  plan.valid_tokens = static_cast<double>(report.valid_tokens);
-  if (report.valid_tokens == 0)
-    return refuse("the step has no token to train on: every completion is empty or masked");
-  sums_.assign(plan.groups.size(), {});
-  // A buffer that no group is added to is still added up.
-  for (std::size_t buffer = plan.groups.size(); buffer < gradient_buffer_count; ++buffer)
-    std::ranges::fill(gradient_buffers_[buffer].values(), 0.0F);
-  chain_schedule schedule(gradient_buffer_count, plan.groups.size());
+  step_.report.valid_tokens += tokens;
+  return tokens;
+}
+
+/// Adds the gradients of the groups at hand to the buffers, as the next ones of the step.
+result<std::uint64_t> trainer::accumulate() {
+  const std::size_t first = std::exchange(step_.groups, step_.groups + groups_.size());
+  const std::uint64_t tokens = count_tokens();
+  if (tokens == 0) return tokens;
+  sums_.assign(groups_.size(), {});
+  chain_schedule schedule(gradient_buffer_count, first, step_.groups);
   auto run_links = [&](std::size_t, std::size_t thread) {
     std::optional<chain_schedule::link> link;
-    while ((link = schedule.take(link))) {
-      const std::span<float> gradients = gradient_buffers_[link->chain].values();
-      if (link->first) std::ranges::fill(gradients, 0.0F);
-      run_group(plan, link->index, thread, gradients);
-    }
+    while ((link = schedule.take(link)))
+      run_group(link->index - first, thread, gradient_buffers_[link->chain].values());
   };
   pool_.run(gradient_buffer_count, run_links);
   if (is_cancelled()) return failure(errc::cancelled, "the step was cancelled between groups");
-  add_gradient_buffers();
-  return summarize(plan, report);
+  for (const group_sums& sums : sums_)
+    step_.sums.add(sums);
+  return tokens;
 }
 
-void trainer::run_group(const step_plan& plan, std::size_t index, std::size_t thread,
-                        std::span<float> gradients) {
+void trainer::run_group(std::size_t index, std::size_t thread, std::span<float> gradients) {
   if (is_cancelled()) return;
   thread_memory& memory = memory_[thread];
   std::size_t tokens = 0;
-  for (const sequence& item : plan.groups[index].sequences)
+  for (const sequence& item : groups_[index].sequences)
     tokens += item.completion_length();
   memory.logprobs.resize(tokens);
-  score_group(model_, plan.groups[index], memory.plan, memory.work, memory.logprobs.data());
+  score_group(model_, groups_[index], memory.plan, memory.work, memory.logprobs.data());
   if (memory.plan.rows() == 0) return;
   sums_[index].rows = memory.plan.rows();
-  if (seed_gradients(plan, index, thread)) model_.backward(memory.plan, memory.work, gradients);
+  if (seed_gradients(index, thread)) model_.backward(memory.plan, memory.work, gradients);
 }
 
 namespace {
@@ -222,7 +255,7 @@ token_sample sample_of(const sequence& item, std::size_t token, float logprob) {
 
 /// Turns the logits of a group into the gradients of the loss. False when all are zero, as for a
 /// group whose generations earned the same: its backward pass would add nothing.
-bool trainer::seed_gradients(const step_plan& plan, std::size_t index, std::size_t thread) {
+bool trainer::seed_gradients(std::size_t index, std::size_t thread) {
   thread_memory& memory = memory_[thread];
   group_sums& sums = sums_[index];
   const std::span<const prediction> predictions = memory.plan.predictions();
@@ -231,15 +264,15 @@ bool trainer::seed_gradients(const step_plan& plan, std::size_t index, std::size
   bool any = false;
   for (std::size_t i = 0; i < predictions.size(); ++i) {
     const prediction& at = predictions[i];
-    const sequence& item = plan.groups[index].sequences[at.sequence];
+    const sequence& item = groups_[index].sequences[at.sequence];
     if (!is_valid(item, at.index)) continue;
     const token_sample sample = sample_of(item, at.index, memory.logprobs[i]);
     token_loss value{.loss = -sample.logp_new, .gradient = -1.0};
-    double share = 1.0 / plan.valid_tokens;
-    if (plan.loss != nullptr) {
-      value = evaluate_token(*plan.loss, sample);
-      if (!plan.loss->token_level_loss)
-        share = 1.0 / (plan.valid_sequences * static_cast<double>(valid_tokens(item)));
+    // Of what the end of the step divides by: all valid tokens, or all valid sequences.
+    double share = 1.0;
+    if (step_.loss) {
+      value = evaluate_token(*step_.loss, sample);
+      if (!step_.loss->token_level_loss) share = 1.0 / static_cast<double>(valid_tokens(item));
     }
     const double distance = sample.logp_prev - sample.logp_generation;
     sums.loss += share * value.loss;
@@ -267,29 +300,38 @@ bool trainer::seed_gradients(const step_plan& plan, std::size_t index, std::size
   return true;
 }
 
-result<step_report> trainer::summarize(const step_plan& plan, step_report report) {
-  group_sums total;
-  for (const group_sums& sums : sums_) {
-    total.loss += sums.loss;
-    total.ratio += sums.ratio;
-    total.clipped += sums.clipped;
-    total.importance += sums.importance;
-    total.max_importance = std::max(total.max_importance, sums.max_importance);
-    total.approx_kl += sums.approx_kl;
-    total.reference_kl += sums.reference_kl;
-    total.logprob += sums.logprob;
-    total.logprob_error += sums.logprob_error;
-    total.rows += sums.rows;
-  }
-  report.loss = total.loss;
-  report.mean_ratio = total.ratio / plan.valid_tokens;
-  report.clip_fraction = total.clipped / plan.valid_tokens;
-  report.mean_importance = total.importance / plan.valid_tokens;
+void trainer::group_sums::add(const group_sums& other) {
+  loss += other.loss;
+  ratio += other.ratio;
+  clipped += other.clipped;
+  importance += other.importance;
+  max_importance = std::max(max_importance, other.max_importance);
+  approx_kl += other.approx_kl;
+  reference_kl += other.reference_kl;
+  logprob += other.logprob;
+  logprob_error += other.logprob_error;
+  rows += other.rows;
+}
+
+/// The step's gradient in buffer 0, and what is told of it.
+result<step_report> trainer::summarize() {
+  step_report report = step_.report;
+  if (report.valid_tokens == 0)
+    return refuse("the step has no token to train on: every completion is empty or masked");
+  const bool by_token = !step_.loss || step_.loss->token_level_loss;
+  const auto tokens = static_cast<double>(report.valid_tokens);
+  const double parts = by_token ? tokens : static_cast<double>(step_.valid_sequences);
+  const group_sums& total = step_.sums;
+  add_gradient_buffers(static_cast<float>(1.0 / parts));
+  report.loss = total.loss / parts;
+  report.mean_ratio = total.ratio / tokens;
+  report.clip_fraction = total.clipped / tokens;
+  report.mean_importance = total.importance / tokens;
   report.max_importance = total.max_importance;
-  report.approx_kl = total.approx_kl / plan.valid_tokens;
-  report.reference_kl = total.reference_kl / plan.valid_tokens;
-  report.mean_logprob = total.logprob / plan.valid_tokens;
-  report.logprob_error = total.logprob_error / plan.valid_tokens;
+  report.approx_kl = total.approx_kl / tokens;
+  report.reference_kl = total.reference_kl / tokens;
+  report.mean_logprob = total.logprob / tokens;
+  report.logprob_error = total.logprob_error / tokens;
   report.computed_rows = total.rows;
   report.grad_norm = global_norm(model_.ops(), gradients());
   if (!std::isfinite(report.loss) || !std::isfinite(report.grad_norm))
@@ -303,8 +345,8 @@ bool trainer::is_cancelled() const noexcept {
   return options_.cancelled != nullptr && options_.cancelled->load(std::memory_order_relaxed);
 }
 
-/// Buffer 0 += 1, 2 and 3, in this order, element by element.
-void trainer::add_gradient_buffers() {
+/// Buffer 0 += 1, 2 and 3, in this order, element by element; then the sum times `scale`.
+void trainer::add_gradient_buffers(float scale) {
   constexpr std::size_t block = 65536;
   const std::size_t total = gradient_buffers_[0].size();
   auto add = [&](std::size_t index, std::size_t) {
@@ -313,6 +355,8 @@ void trainer::add_gradient_buffers() {
     for (std::size_t buffer = 1; buffer < gradient_buffer_count; ++buffer)
       model_.ops().add(gradient_buffers_[0].data() + first,
                        gradient_buffers_[buffer].data() + first, count);
+    for (float& gradient : gradient_buffers_[0].values().subspan(first, count))
+      gradient *= scale;
   };
   pool_.run((total + block - 1) / block, add);
 }

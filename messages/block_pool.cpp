@@ -95,7 +95,10 @@ public:
       count_ = magazine_blocks;
     }
     --count_;
-    return std::exchange(loaded_, loaded_->next);
+    void* taken = std::exchange(loaded_, loaded_->next);
+    // Another core may have freed the next one: have it here before it is asked for.
+    __builtin_prefetch(loaded_, 1);
+    return taken;
   }
   void give(void* memory, std::size_t size_class) noexcept {
     if (count_ == magazine_blocks) [[unlikely]] {

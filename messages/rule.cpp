@@ -27,6 +27,10 @@ constexpr std::array all = {
     rule::fifo_by_admission_version,
     rule::restamped_on_resume,
     rule::open_step_granted_credit,
+    rule::earlier_versions_in_bundles,
+    rule::stamp_follows_weights,
+    rule::drop_replay_keeps_stamps,
+    rule::replaced_under_one_lease,
 };
 static_assert(all.size() <= 32, "a rule has a bit of its own");
 
@@ -70,6 +74,14 @@ std::string_view to_string(rule which) noexcept {
     return "restamped_on_resume";
   case rule::open_step_granted_credit:
     return "open_step_granted_credit";
+  case rule::earlier_versions_in_bundles:
+    return "earlier_versions_in_bundles";
+  case rule::stamp_follows_weights:
+    return "stamp_follows_weights";
+  case rule::drop_replay_keeps_stamps:
+    return "drop_replay_keeps_stamps";
+  case rule::replaced_under_one_lease:
+    return "replaced_under_one_lease";
   }
   return "unknown rule";
 }

@@ -72,6 +72,18 @@ enum class rule : std::uint8_t {
   /// [S] The groups that the open step needs are staged above the high-water mark. Off: look-ahead
   /// fills the store, and the step's straggler never finds room.
   open_step_granted_credit,
+  /// [S] With pinned weights, a bundle holds the versions max(0, v-W) to v. Off: only v; the next
+  /// admission after a restore names v-W, which nobody has, and is made by other weights.
+  earlier_versions_in_bundles,
+  /// A token bears the version of the weights that made it. Off: the newest version that its
+  /// generator was sent, installed or not; staleness and importance weights are then wrong.
+  stamp_follows_weights,
+  /// [S] `drop_replay` leaves every group its stamp. Off: it is reserved and admitted anew; the
+  /// dispatch index has passed its step, which waits for it for ever.
+  drop_replay_keeps_stamps,
+  /// [S] A replacement, the promotion into its place and the repayment of the lender are one lease.
+  /// Off: one each; a cut in between holds a step with too many groups, and another with too few.
+  replaced_under_one_lease,
 };
 
 /// In the order of the enumeration.

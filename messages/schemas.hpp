@@ -13,3 +13,4 @@
 #include "messages/sampler_generated.h"
 #include "messages/tensor_generated.h"
 #include "messages/training_generated.h"
+#include "messages/validation_generated.h"

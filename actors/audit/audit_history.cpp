@@ -42,9 +42,9 @@ writer writer_of(group_state from, group_state to) {
     return to == reserved || to == admitted || to == dropped ? writer::ledger : writer::nobody;
   case admitted:
     if (to == ready) return writer::data_plane;
-    return to == admitted || to == dropped ? writer::ledger : writer::nobody;
+    return to == admitted || to == dropped || to == reserved ? writer::ledger : writer::nobody;
   case ready:
-    if (to == admitted) return writer::ledger;
+    if (to == admitted || to == reserved) return writer::ledger;
     return to == ready || to == claimed || to == dropped ? writer::data_plane : writer::nobody;
   case claimed:
     return to == ready || to == consumed ? writer::data_plane : writer::nobody;
@@ -120,6 +120,12 @@ void group_history::check_transition(const event_place& place, std::string_view 
   else
     check_owner(place, owner, what, who == writer::ledger);
 
+  const bool is_undone = what.to == group_state::reserved && what.from != group_state::none &&
+                         what.from != group_state::in_reserve;
+  if (is_undone && what.reason != event_reason::not_restored)
+    problem(place, audit_rule::ownership,
+            name_of(what.group) + ": " + change() + " is for a buffer that is not restored");
+
   const bool is_drop = what.to == group_state::dropped;
   if (is_drop && (what.reason == event_reason::none || what.reason > event_reason::poisoned))
     problem(place, audit_rule::ownership,
@@ -154,7 +160,12 @@ void group_history::note_fields(const group_event& what, group_record& record) {
     record.start_version = what.start_version;
     record.end_version = what.end_version;
   }
-  if (what.to == group_state::admitted) {
+  if (what.to == group_state::reserved) {
+    record.target_step = -1;
+    record.admission_version.reset();
+    record.window.reset();
+  }
+  if (what.to == group_state::admitted || what.to == group_state::reserved) {
     record.start_version.reset();
     record.end_version.reset();
   }
@@ -172,8 +183,9 @@ void group_history::check_label(const event_place& place, const group_event& wha
 
 void group_history::check_versions(const event_place& place, const group_event& what,
                                    const group_record& record) {
-  // A new stamp may demand weights that are yet to come: not a label, the earliest start.
-  if (what.reason != event_reason::restamped)
+  // Of an ordinary admission alone: a new stamp may demand weights that are yet to come. It is
+  // then no label, but the earliest start, and is compared below.
+  if (what.from == group_state::reserved && what.reason != event_reason::restamped)
     check_label(place, what, what.admission_version, "admission");
   check_label(place, what, what.start_version, "start");
   check_label(place, what, what.end_version, "end");

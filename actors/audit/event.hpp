@@ -16,7 +16,8 @@
 /// |---------|-------------|
 /// | sampler | none -> reserved, reserved -> admitted, admitted -> admitted (a retry), reserved |
 /// |         | or admitted -> dropped, none or reserved -> in_reserve, in_reserve -> reserved, |
-/// |         | admitted or dropped, ready -> admitted (`drop_replay`) |
+/// |         | admitted or dropped, ready -> admitted (`drop_replay`), ready or |
+/// |         | admitted -> reserved (shadow mode) |
 /// | replay  | admitted -> ready, ready -> claimed, claimed -> ready, claimed -> consumed, |
 /// |         | ready -> dropped, ready -> ready (another target) |
 ///
@@ -70,14 +71,18 @@ enum class event_reason : std::uint8_t {
   poisoned,
   retry,       ///< admitted -> admitted: another attempt.
   drop_replay, ///< ready -> admitted: the user asked for fresh samples.
-  restamped,   ///< ready -> ready, in_reserve -> admitted: it serves another step now.
+  restamped,   ///< ready -> ready, admitted or in_reserve -> admitted: another stamp.
+  promoted,    ///< ready -> ready: an earlier step needs it; its own is repaid.
+  /// ready or admitted -> reserved: the sampler's buffer is not restored, see reserve_again.hpp.
+  not_restored,
 };
-inline constexpr std::size_t event_reasons = 9;
+inline constexpr std::size_t event_reasons = 11;
 
 [[nodiscard]] constexpr std::string_view to_string(event_reason reason) noexcept {
   constexpr std::array<std::string_view, event_reasons> names = {
       "none",     "stale", "data_failure", "infra_failure", "end_of_data",
-      "poisoned", "retry", "drop_replay",  "restamped"};
+      "poisoned", "retry", "drop_replay",  "restamped",     "promoted",
+      "not_restored"};
   return names[static_cast<std::size_t>(reason)];
 }
 

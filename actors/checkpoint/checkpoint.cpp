@@ -114,6 +114,7 @@ task<void> checkpoint::sleep(std::chrono::nanoseconds rest) {
 }
 
 task<checkpoint::published_reply> checkpoint::on_request(message<RequestCheckpoint> request) {
+  if (request->has_metric()) metric_ = request->metric();
   const request_ticket mine = issue(text_of(request->reason()));
   while (!tickets_.at(mine.value).answer)
     co_await answered_.raised();
@@ -124,7 +125,7 @@ task<checkpoint::published_reply> checkpoint::on_request(message<RequestCheckpoi
 }
 
 task<void> checkpoint::on_periodic(message<PeriodicCheckpoint> note) {
-  if (note->has_metric()) metric_ = static_cast<double>(note->metric());
+  metric_ = note->has_metric() ? std::optional(note->metric()) : std::nullopt;
   std::ignore = issue("every save_period steps"); // Nobody waits; a failure is logged.
   co_return;
 }
@@ -171,6 +172,7 @@ void checkpoint::perform_one(const barrier_effect& effect) {
     settle(done->tickets, newest_.value_or(CheckpointPublishedT()));
   } else if (const auto* refused = std::get_if<answer_refused>(&effect)) {
     log(log_level::error, "no bundle: " + to_string(refused->why));
+    if (services_.record_failure) services_.record_failure(refused->why);
     settle(refused->tickets, failure(refused->why));
   } else if (const auto* end = std::get_if<end_run>(&effect)) {
     fail(end->why);

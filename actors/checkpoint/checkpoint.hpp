@@ -62,7 +62,8 @@ struct checkpoint_services {
   std::shared_ptr<bundle_store> store;
   std::shared_ptr<event_log> log;
   std::shared_ptr<run_counters> counters;
-  std::function<void(const checkpoint_record&)> record; ///< May be empty. Called on the actor.
+  std::function<void(const checkpoint_record&)> record;      ///< May be empty. Called on the actor.
+  std::function<void(const error& why)> record_failure = {}; ///< The same, for one that failed.
 };
 
 class checkpoint : public actor {

@@ -3,11 +3,16 @@
 #include "actors/dataloader/dataloader_section.hpp"
 #include "actors/replay/rollout_rows.hpp"
 #include "actors/runtime/failpoint.hpp"
+#include "actors/sampler/replacement_reserve.hpp"
 #include "dataplane/section_file.hpp"
 #include "dataplane/set_aside.hpp"
 #include "dataplane/snapshot_file.hpp"
 
 #include <algorithm>
+#include <charconv>
+#include <functional>
+#include <set>
+#include <string_view>
 #include <utility>
 #include <variant>
 
@@ -78,8 +83,24 @@ restored_sections sections_of(const restored_states& states) {
     }
     sections.ledger.push_back(std::move(entry));
   }
+  states.sampler.reserve.for_each(
+      [&sections](std::uint64_t key, const auto&) { sections.reserve.emplace_back(key); });
   sections.next_group = group_id(states.cursor.ordinal);
   return sections;
+}
+
+/// The reserve is a file of its own, and absent where it is empty.
+result<void> load_reserve(dataplane::disk& storage, const std::string& directory,
+                          const dataplane::bundle& bundle, decoded_sampler& ledger) {
+  std::vector<std::byte> section;
+  const auto& files = bundle.content.files;
+  if (std::ranges::find(files, replacement_reserve_file, &dataplane::manifest_file::path) !=
+      files.end()) {
+    auto read = read_section(storage, directory, bundle, replacement_reserve_file);
+    if (!read) return failure(std::move(read.error()));
+    section = std::move(*read);
+  }
+  return decode_reserve(section, ledger);
 }
 
 result<void> load_sections(dataplane::disk& storage, const std::string& directory,
@@ -93,6 +114,8 @@ result<void> load_sections(dataplane::disk& storage, const std::string& director
   if (!recovery) return failure(recovery.error());
   auto sampler = decode_sampler(*recovery);
   if (!sampler) return failure(std::move(sampler.error()));
+  if (auto filled = load_reserve(storage, directory, states.bundle, *sampler); !filled)
+    return filled;
   states.sampler = std::move(sampler->image);
   const auto metadata =
       read_section(storage, directory, states.bundle, "replay_buffer_metadata.fb");
@@ -188,6 +211,19 @@ result<void> set_histories_aside(dataplane::disk& storage, const restore_request
 
 } // namespace
 
+std::vector<weight_version> kept_versions(const restored_states& states) {
+  constexpr std::string_view prefix = "policy/weights_";
+  std::set<std::uint64_t, std::greater<>> versions;
+  for (const auto& [path, bytes] : states.policy) {
+    if (!path.starts_with(prefix)) continue;
+    std::uint64_t version = 0;
+    const char* const end = path.data() + path.size();
+    const auto [rest, code] = std::from_chars(path.data() + prefix.size(), end, version);
+    if (code == std::errc() && rest != end && *rest == '/') versions.insert(version);
+  }
+  return {versions.begin(), versions.end()};
+}
+
 result<restored_states> load_bundle(dataplane::disk& storage, const restore_request& request,
                                     const dataplane::bundle& chosen) {
   restored_states states;
@@ -205,8 +241,13 @@ result<restored_states> load_bundle(dataplane::disk& storage, const restore_requ
   if (!plan)
     return failure(plan.error().code, dataplane::to_string(chosen.name) + ": " + plan.error().text);
   states.plan = std::move(*plan);
+  if (request.drop_replay) {
+    auto dropped = drop_replay(states.sampler, states.replay);
+    if (!dropped) return failure(std::move(dropped.error()));
+    states.dropped = std::move(*dropped);
+  }
   auto changes = reconcile(states.sampler, states.replay, *request.policy, request.groups_per_step,
-                           weight_version(chosen.content.step));
+                           weight_version(chosen.content.step), request.find_prompt);
   if (!changes) return failure(std::move(changes.error()));
   states.changes = std::move(*changes);
   return states;

@@ -14,6 +14,7 @@
 #include "actors/checkpoint/restore_plan.hpp"
 #include "actors/dataloader/dataloader_state.hpp"
 #include "actors/replay/replay_index.hpp"
+#include "actors/rollout/drop_replay.hpp"
 #include "actors/rollout/reconcile.hpp"
 #include "actors/sampler/ledger.hpp"
 #include "actors/sampler/sampler_policy.hpp"
@@ -38,8 +39,12 @@ struct restore_request {
   std::optional<std::string> from;
   /// Set all bundles aside and begin a new run.
   bool fresh = false;
+  /// READY groups are generated again: drop_replay.hpp.
+  bool drop_replay = false;
   std::shared_ptr<const sampler_policy> policy;
   std::uint64_t groups_per_step = 0;
+  /// Needed if the sampler does not support buffer checkpoints.
+  prompt_lookup find_prompt = {};
 };
 
 /// The states of one cut, decoded and checked against each other.
@@ -52,6 +57,8 @@ struct restored_states {
   /// The files of `policy/`, by path, verified against the manifest.
   std::map<std::string, std::vector<std::byte>> policy;
   restore_plan plan;
+  /// Empty unless it was asked for.
+  dropped_replay dropped;
   reconciled changes;
 };
 
@@ -70,6 +77,9 @@ struct begun_life {
   /// For people: bundles that were passed over or set aside, and why.
   std::vector<std::string> notices;
 };
+
+/// Versions before the bundle's own whose weights it holds (`policy/weights_N/`), newest first.
+[[nodiscard]] std::vector<weight_version> kept_versions(const restored_states& states);
 
 /// Loads one bundle and checks its parts against each other (restore steps 1 to 4). Errors: corrupt
 /// or unsupported, naming file and reason; conflict when it contradicts the request.

@@ -31,6 +31,8 @@ public:
       check(entry);
     for (const ledger_entry& entry : sections_.ledger)
       check(entry);
+    for (const group_id spare : sections_.reserve)
+      check(spare);
     for (const inventory_row& row : sections_.data_plane.rows)
       if (!named_.contains(row.row))
         differ(row.committed
@@ -153,6 +155,15 @@ private:
       plan_.poisoned.push_back(entry.group);
     else
       unfinished_.push_back(&entry);
+  }
+
+  void check(group_id spare) {
+    check_handed_out(spare, "the reserve");
+    if (ready_.contains(spare))
+      differ("the reserve has " + name_of(spare) + ", and the replay index has it too");
+    if (in_ledger_.contains(spare))
+      differ("the reserve has " + name_of(spare) + ", and the ledger has it too");
+    plan_.spares.push_back(spare);
   }
 
   restore_plan sorted() {

@@ -68,6 +68,8 @@ struct restored_sections {
   std::vector<std::string> required_fields;
   std::vector<replay_entry> replay;
   std::vector<ledger_entry> ledger;
+  /// Spares: handed out, and in neither of the above.
+  std::vector<group_id> reserve = {};
   /// The dataloader's next group: none may be at or beyond it.
   group_id next_group = {};
 };
@@ -86,6 +88,8 @@ struct restore_plan {
   std::vector<group_id> discarded;
   /// Admitted groups that were dispatched too often: a data failure each.
   std::vector<group_id> poisoned;
+  /// In the reserve.
+  std::vector<group_id> spares;
 
   // The table that a restore prints.
   std::uint64_t groups_claimed_before = 0;

@@ -8,7 +8,8 @@
 ///
 /// `id` and `reward` must be there; `done` is true and `observation` empty if they are missing.
 /// Further keys are ignored. Bytes of a completion that are not UTF-8 arrive as U+FFFD, since JSON
-/// cannot hold them.
+/// cannot hold them. NaN and Infinity, which JSON does not have and Python writes all the same, are
+/// read as no number: the reward of that request is refused, not the program.
 #pragma once
 
 #include "messages/error.hpp"
@@ -35,6 +36,8 @@ struct command_reply {
   double reward = 0;
   bool done = true;
   std::string observation = {};
+  /// Why this answers its request with an error: what follows `id` is wrong. Empty: it is fine.
+  std::string refusal = {};
 
   friend bool operator==(const command_reply&, const command_reply&) = default;
 };
@@ -42,8 +45,11 @@ struct command_reply {
 /// One line, with its newline.
 [[nodiscard]] std::string encode(const command_request& request);
 
-/// Reads one line, with or without its newline. Errors: corrupt, with the reason and the begin of
-/// the line; exhausted above `command_reply_bytes_max`.
+/// Reads one line, with or without its newline. Errors, where nobody knows whose answer it is:
+/// corrupt, with the reason and the begin of the line; exhausted above `command_reply_bytes_max`.
 [[nodiscard]] result<command_reply> parse_command_reply(std::string_view line);
+
+/// The begin of a line, printable, as messages show it.
+[[nodiscard]] std::string shown_line(std::string_view line);
 
 } // namespace weir

@@ -1,6 +1,8 @@
 #include "actors/generator/generator.hpp"
 
 #include "actors/runtime/failpoint.hpp"
+#include "actors/waiting_time.hpp"
+#include "messages/rule.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -46,18 +48,27 @@ generator::generator(context ctx, generator_options options, generator_engine en
     : actor(std::move(ctx)), options_(std::move(options)), engine_(std::move(engine)) {
   serve(&generator::on_generate);
   serve(&generator::on_update);
+  serve(&generator::on_await_loss);
   serve(&generator::on_probe);
   serve(&generator::on_abort);
 }
 
 task<void> generator::run() {
+  auto made = engine_.make_decoder();
+  if (!made) {
+    fail(std::move(made.error()));
+    co_return;
+  }
+  decoder_ = std::move(*made);
   while (true) {
+    std::optional<waiting_time> idle(std::in_place, clock(), engine_.counters->generators_idle_ns);
     while (!has_work())
       co_await work_came_.raised();
+    idle.reset();
     auto work = next_turn();
     auto done = make_completion<turn_ptr>();
     auto setter = done.setter();
-    const auto decoder = engine_.decoder;
+    const auto decoder = decoder_;
     const auto options = options_;
     auto submitted =
         engine_.device->submit([work, decoder, options] { compute(*work, options, *decoder); },
@@ -87,16 +98,18 @@ task<void> generator::run() {
 
 bool generator::has_work() const {
   const bool can_start = live_version_ && queue_.next_startable(*live_version_).has_value();
-  return next_weights_.has_value() || !aborts_.empty() || can_start || live_sequences_ > 0;
+  return !next_weights_.empty() || !aborts_.empty() || can_start || live_sequences_ > 0;
 }
 
 /// Takes from the mailbox's effects what the next turn of the device shall do.
 generator::turn_ptr generator::next_turn() {
   auto work = std::make_shared<turn>();
-  work->weights = std::exchange(next_weights_, std::nullopt);
+  work->reset = std::exchange(reset_due_, false);
+  work->weights = std::exchange(next_weights_, {});
   work->aborts = std::exchange(aborts_, {});
-  const std::uint64_t version = work->weights ? work->weights->version : live_version_.value_or(0);
-  if (!work->weights && !live_version_) return work;
+  if (work->weights.empty() && !live_version_) return work;
+  const std::uint64_t version =
+      work->weights.empty() ? *live_version_ : work->weights.back().version;
   while (const auto tag = queue_.next_startable(version)) {
     work->admissions.emplace_back(*tag, *queue_.request(*tag));
     queue_.started(*tag);
@@ -106,12 +119,33 @@ generator::turn_ptr generator::next_turn() {
 
 /// Runs on the device's stream, alone with the decoder.
 void generator::compute(turn& work, const generator_options& options, kernels::decoder& decoder) {
+  if (work.reset) decoder.reset();
   for (const std::uint64_t tag : work.aborts)
     decoder.abort(tag);
-  if (work.weights) {
-    if (auto taken = decoder.set_weights(*work.weights); !taken)
-      work.weights_refused = std::move(taken.error());
+  install(work, decoder);
+  admit(work, options, decoder);
+  if (decoder.live_sequences() == 0) return;
+  const auto tokens = decoder.step();
+  if (!tokens) {
+    work.failed = tokens.error();
+    return;
   }
+  for (const kernels::emitted_token& token : *tokens)
+    work.tokens.push_back({token.tag, token.sibling, static_cast<std::int32_t>(token.token),
+                           token.logprob, token.weight_version, reason_of(token.finished)});
+  work.live_sequences = decoder.live_sequences();
+}
+
+void generator::install(turn& work, kernels::decoder& decoder) {
+  for (const kernels::published_weights& weights : work.weights) {
+    if (auto taken = decoder.set_weights(weights); taken)
+      work.installed = weights.version;
+    else
+      work.weights_refused = std::make_pair(weights.version, std::move(taken.error()));
+  }
+}
+
+void generator::admit(turn& work, const generator_options& options, kernels::decoder& decoder) {
   bool full = false;
   for (const auto& [tag, request] : work.admissions) {
     if (full) {
@@ -128,35 +162,21 @@ void generator::compute(turn& work, const generator_options& options, kernels::d
     wanted.siblings = request.siblings;
     wanted.max_new_tokens = request.max_new_tokens;
     wanted.stop_tokens = options.stop_tokens;
+    if (request.pinned) wanted.pinned_version = request.minimum_version;
     auto admitted = decoder.admit(wanted);
-    if (!admitted) {
-      full = admitted.error().code == errc::exhausted && decoder.live_sequences() > 0;
-      work.refused.emplace_back(tag, std::move(admitted.error()));
-      if (!full) // An empty decoder has no more to give: the group will never fit.
-        work.refused.back().second.code = errc::invalid_argument;
-    }
+    if (admitted) continue;
+    full = admitted.error().code == errc::exhausted && decoder.live_sequences() > 0;
+    work.refused.emplace_back(tag, std::move(admitted.error()));
+    if (work.refused.back().second.code == errc::exhausted && !full)
+      work.refused.back().second.code = errc::invalid_argument; // An empty decoder has no more.
   }
-  if (decoder.live_sequences() == 0) return;
-  const auto tokens = decoder.step();
-  if (!tokens) {
-    work.failed = tokens.error();
-    return;
-  }
-  for (const kernels::emitted_token& token : *tokens)
-    work.tokens.push_back({token.tag, token.sibling, static_cast<std::int32_t>(token.token),
-                           token.logprob, token.weight_version, reason_of(token.finished)});
-  work.live_sequences = decoder.live_sequences();
 }
 
 /// Takes over what a turn did. Groups that found no place wait again, in their order.
 void generator::settle(const turn& work) {
-  if (work.weights && !work.weights_refused) {
-    live_version_ = work.weights->version;
-    weights_went_live_.raise();
-  } else if (work.weights) {
-    refused_weights_ = std::make_pair(work.weights->version, *work.weights_refused);
-    weights_went_live_.raise();
-  }
+  if (work.installed) live_version_ = work.installed;
+  if (work.weights_refused) refused_weights_ = work.weights_refused;
+  if (!work.weights.empty()) weights_went_live_.raise();
   live_sequences_ = work.live_sequences;
   for (auto refused = work.refused.rbegin(); refused != work.refused.rend(); ++refused) {
     const auto& [tag, reason] = *refused;
@@ -168,8 +188,10 @@ void generator::settle(const turn& work) {
     sinks_.erase(tag);
     queue_.remove(tag);
   }
-  for (const generated_token& token : work.tokens)
+  for (generated_token token : work.tokens) {
+    if (!enforced(rule::stamp_follows_weights)) token.version = *newest_sent_;
     queue_.append(token);
+  }
   engine_.counters->tokens_generated += work.tokens.size();
 }
 
@@ -229,11 +251,12 @@ task<result<message<WeightsLive>>> generator::on_update(message<UpdateWeights> r
   auto weights = weights_of(request);
   if (!weights) co_return failure(std::move(weights.error()));
   const std::uint64_t version = weights->version;
-  if (live_version_ && version < *live_version_)
+  if (newest_sent_ && version < *newest_sent_)
     co_return failure(errc::conflict, "weights of version " + std::to_string(version) +
                                           " come after those of version " +
-                                          std::to_string(*live_version_));
-  next_weights_ = std::move(*weights);
+                                          std::to_string(*newest_sent_));
+  newest_sent_ = version;
+  next_weights_.push_back(std::move(*weights));
   work_came_.raise();
   while (!live_version_ || *live_version_ < version) {
     if (refused_weights_ && refused_weights_->first == version)
@@ -245,11 +268,20 @@ task<result<message<WeightsLive>>> generator::on_update(message<UpdateWeights> r
   co_return pack(live);
 }
 
+/// Never answered by this life, which keeps what it was given: the asker learns of its end.
+task<result<message<WeightsLost>>> generator::on_await_loss(message<AwaitWeightsLost> request) {
+  std::ignore = request; // It has no fields.
+  signal never;
+  while (true)
+    co_await never.raised();
+}
+
 task<result<message<ProbeAnswered>>> generator::on_probe(message<Probe> request) {
   std::ignore = request; // A probe asks nothing but to be answered.
   ProbeAnsweredT answer;
   answer.actor = name();
   answer.busy_with = std::to_string(queue_.size()) + " groups";
+  if (live_version_) answer.live_version = static_cast<std::int64_t>(*live_version_);
   co_return pack(answer);
 }
 

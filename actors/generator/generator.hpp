@@ -6,6 +6,13 @@
 /// their consumers. A group whose consumer has no credit loses nothing: its tokens wait here, at
 /// most `max_new_tokens` a sibling.
 ///
+/// The version that it answers with, and that decides which groups may start, moves once the
+/// weights are installed. A pinned group is made by the version that it names, in the same batch as
+/// groups of other versions; the decoder keeps as many as its options say.
+///
+/// Restarted in place, it begins with nothing: its decoder is reset, weights come again from the
+/// trainer, whose `AwaitWeightsLost` ended with the life before.
+///
 /// Waits on: the device (a completion), the credit of a stream, its own mailbox.
 #pragma once
 
@@ -19,6 +26,7 @@
 #include "kernels/device_stream.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -36,9 +44,10 @@ struct generator_options {
   std::size_t flush_tokens = 64;
 };
 
-/// What a generator computes with. `device` runs one piece of work after the other.
+/// What a generator computes with. `device` runs one piece of work after the other. Each life of the
+/// actor makes a decoder of its own: what the last one had in its batch is lost with it.
 struct generator_engine {
-  std::shared_ptr<kernels::decoder> decoder;
+  std::function<result<std::shared_ptr<kernels::decoder>>()> make_decoder;
   std::shared_ptr<kernels::device_stream> device;
   std::shared_ptr<run_counters> counters;
 };
@@ -52,13 +61,15 @@ public:
 private:
   /// One turn of the device: what it is given and what comes back. Owned by the work in flight.
   struct turn {
-    std::optional<kernels::published_weights> weights;
+    bool reset = false; ///< Forget what an earlier life left in the decoder.
+    std::vector<kernels::published_weights> weights; ///< Oldest first.
     std::vector<std::uint64_t> aborts;
     std::vector<std::pair<std::uint64_t, GenerateGroupT>> admissions;
     std::vector<generated_token> tokens;
     std::vector<std::pair<std::uint64_t, error>> refused;
-    std::uint32_t live_sequences = 0; ///< After the turn.
-    std::optional<error> weights_refused;
+    std::uint32_t live_sequences = 0;       ///< After the turn.
+    std::optional<std::uint64_t> installed; ///< Newest version that it brought into the decoder.
+    std::optional<std::pair<std::uint64_t, error>> weights_refused;
     std::optional<error> failed;
   };
   using turn_ptr = std::shared_ptr<turn>;
@@ -66,12 +77,15 @@ private:
   task<void> run() override;
   task<result<message<GenerationAccepted>>> on_generate(message<GenerateGroup> request);
   task<result<message<WeightsLive>>> on_update(message<UpdateWeights> request);
+  task<result<message<WeightsLost>>> on_await_loss(message<AwaitWeightsLost> request);
   task<result<message<ProbeAnswered>>> on_probe(message<Probe> request);
   task<void> on_abort(message<AbortGroup> request);
 
   [[nodiscard]] bool has_work() const;
   [[nodiscard]] turn_ptr next_turn();
   static void compute(turn& work, const generator_options& options, kernels::decoder& decoder);
+  static void install(turn& work, kernels::decoder& decoder);
+  static void admit(turn& work, const generator_options& options, kernels::decoder& decoder);
   void settle(const turn& work);
   void deliver();
   task<void> finish_stream(std::uint64_t tag);
@@ -79,10 +93,13 @@ private:
 
   const generator_options options_;
   const generator_engine engine_;
+  std::shared_ptr<kernels::decoder> decoder_; ///< From `run` on.
   generation_queue queue_;
   std::map<std::uint64_t, sink<TokenBatch>> sinks_;
   std::vector<std::uint64_t> aborts_;
-  std::optional<kernels::published_weights> next_weights_;
+  bool reset_due_ = true;
+  std::vector<kernels::published_weights> next_weights_; ///< Oldest first.
+  std::optional<std::uint64_t> newest_sent_;             ///< Installed or not.
   std::optional<std::uint64_t> live_version_;
   std::optional<std::pair<std::uint64_t, error>> refused_weights_;
   std::uint32_t live_sequences_ = 0; ///< Of the decoder, after its last turn.

@@ -8,6 +8,15 @@
 
 namespace weir {
 
+namespace {
+
+/// 0 stands for all of them.
+std::uint64_t least_of(std::uint64_t groups_min, std::uint64_t groups) {
+  return groups_min > 0 ? groups_min : groups;
+}
+
+} // namespace
+
 replay::replay(context ctx, replay_contents contents, weight_version version, event_sink& events,
                std::shared_ptr<run_counters> counters)
     : participant(std::move(ctx), barrier_role::both, events), state_(std::move(contents.index)),
@@ -16,9 +25,12 @@ replay::replay(context ctx, replay_contents contents, weight_version version, ev
   serve(&replay::on_start);
   serve(&replay::on_stage);
   serve(&replay::on_commit);
+  serve(&replay::on_promote);
   serve(&replay::on_await_batch);
   serve(&replay::on_claim);
   serve(&replay::on_consume);
+  serve(&replay::on_await_stale);
+  serve(&replay::on_begun);
   serve(&replay::on_stop);
   serve(&replay::on_discard);
   serve(&replay::on_supply_ended);
@@ -27,8 +39,15 @@ replay::replay(context ctx, replay_contents contents, weight_version version, ev
 
 task<void> replay::run() {
   while (true) {
-    while (!eviction_due())
+    const auto due = eviction_due();
+    if (!due) {
+      fail(due.error());
+      co_return;
+    }
+    if (!*due) {
       co_await changed_.raised();
+      continue;
+    }
     auto evicted = co_await shielded(evict());
     if (!evicted) {
       fail(std::move(evicted.error()));
@@ -37,17 +56,19 @@ task<void> replay::run() {
   }
 }
 
-bool replay::eviction_due() const {
-  return remainder_due_ || state_.evictable(version_);
+result<bool> replay::eviction_due() const {
+  if (remainder_due_) return true;
+  return state_.eviction_due(version_);
 }
 
 /// One lease, looked at again once it is held: what was due may be gone.
 task<result<void>> replay::evict() {
   auto lease = co_await mutations().enter();
-  if (state_.evictable(version_))
-    clear_rows(state_.evict(version_, events(), lease.transaction()).rows);
+  const auto stale = state_.evict(version_, events(), lease.transaction());
+  if (!stale) co_return failure(stale.error());
+  drop(*stale, drop_reason::stale);
   if (std::exchange(remainder_due_, false))
-    clear_rows(state_.drop_remainder(events(), lease.transaction()).rows);
+    drop(state_.drop_remainder(events(), lease.transaction()), drop_reason::end_of_data);
   mutated();
   changed();
   co_return result<void>();
@@ -61,8 +82,12 @@ task<result<message<GroupStarted>>> replay::on_start(message<StartGroup> request
   if (auto queued = state_.request_start(wanted); !queued)
     co_return failure(std::move(queued.error()));
   changed();
-  while (!state_.started(wanted.group))
+  while (!state_.started(wanted.group)) {
+    if (!state_.awaited(wanted.group))
+      co_return failure(errc::cancelled, "group " + std::to_string(wanted.group.value) +
+                                             " was stopped while it waited for a slot");
     co_await changed_.raised();
+  }
   GroupStartedT answer;
   answer.group = wanted.group.value;
   co_return pack(answer);
@@ -83,6 +108,9 @@ task<result<message<GroupStaged>>> replay::on_stage(message<StageGroup> request)
     staged = store_->stage(rollout_partition, rows->rows(), kind);
     if (staged || staged.error().code != errc::exhausted) break;
     co_await changed_.raised();
+    if (!state_.started(group))
+      co_return failure(errc::conflict, "group " + std::to_string(group.value) +
+                                            " was stopped while it waited for room");
   }
   if (!staged) co_return failure(std::move(staged.error()));
   const auto replaced =
@@ -110,6 +138,9 @@ task<result<message<GroupCommitted>>> replay::on_commit(lease_ref lease,
   wanted.target_step = request->target_step();
   wanted.admission_version = weight_version(request->admission_version());
   wanted.window = request->window();
+  if (request->content_hash() != nullptr)
+    wanted.hash = content_hash{request->content_hash()->low(), request->content_hash()->high()};
+  wanted.task = text_of(request->task());
   const auto rows = state_.commit(wanted, events(), lease.transaction());
   if (!rows) co_return failure(rows.error());
   const auto committed = store_->commit(rollout_partition, *rows);
@@ -122,15 +153,37 @@ task<result<message<GroupCommitted>>> replay::on_commit(lease_ref lease,
   co_return pack(answer);
 }
 
+/// A finished group of a later step stands in where one was dropped.
+task<result<message<GroupPromoted>>> replay::on_promote(lease_ref lease,
+                                                        message<PromoteGroup> request) {
+  const auto lender = state_.promote(request->target_step(), request->dispatch_index(), events(),
+                                     lease.transaction());
+  GroupPromotedT answer;
+  answer.found = lender.has_value();
+  if (lender) {
+    applied(lease);
+    changed();
+    answer.group = lender->group.value;
+    answer.dispatch_index = lender->dispatch_index;
+    answer.target_step = lender->target_step;
+    answer.admission_version = lender->admission_version.value;
+  }
+  co_return pack(answer);
+}
+
 task<result<message<BatchReady>>> replay::on_await_batch(message<AwaitBatch> request) {
   const weight_version version(request->version());
+  const std::uint64_t groups_min = least_of(request->groups_min(), request->groups());
+  const std::uint64_t given_up = groups_given_up_;
   while (true) {
-    const auto outlook = state_.outlook(request->step(), version, request->groups());
+    const auto outlook = state_.outlook(request->step(), version, groups_min, request->groups());
     if (!outlook) co_return failure(outlook.error());
-    if (outlook->prospect == batch_prospect::ended && outlook->available > 0) {
+    const bool waits = outlook->prospect == batch_prospect::wait && given_up == groups_given_up_;
+    const bool left_over = state_.claimed(request->step()) > 0 || outlook->available > 0;
+    if (outlook->prospect == batch_prospect::ended && left_over) {
       remainder_due_ = true;
       changed_.raise();
-    } else if (outlook->prospect != batch_prospect::wait) {
+    } else if (!waits) {
       BatchReadyT answer;
       answer.available = outlook->available;
       answer.end_of_data = outlook->prospect == batch_prospect::ended;
@@ -142,6 +195,7 @@ task<result<message<BatchReady>>> replay::on_await_batch(message<AwaitBatch> req
 
 task<result<message<BatchClaimed>>> replay::on_claim(lease_ref lease, message<ClaimBatch> request) {
   const auto claimed = state_.claim(request->step(), weight_version(request->version()),
+                                    least_of(request->groups_min(), request->groups()),
                                     request->groups(), events(), lease.transaction());
   if (!claimed) co_return failure(claimed.error());
   applied(lease);
@@ -157,11 +211,37 @@ task<result<message<BatchConsumed>>> replay::on_consume(lease_ref lease,
   changed();
   BatchConsumedT answer;
   answer.groups = consumed.groups.size();
+  answer.evicted = state_.capture().dropped.of(drop_reason::stale).count;
   co_return pack(answer);
+}
+
+task<result<message<StaleProposed>>> replay::on_await_stale(message<AwaitStale> request) {
+  std::ignore = request; // It has no fields.
+  while (true) {
+    const auto stale = state_.stale_in_flight(version_);
+    if (!stale) co_return failure(stale.error());
+    if (!stale->empty()) {
+      StaleProposedT answer;
+      for (const group_id group : *stale)
+        answer.groups.push_back(group.value);
+      co_return pack(answer);
+    }
+    co_await changed_.raised();
+  }
+}
+
+task<void> replay::on_begun(message<GroupBegun> note) {
+  std::optional<weight_version> start;
+  if (note->start_version() >= 0)
+    start = weight_version(static_cast<std::uint64_t>(note->start_version()));
+  state_.begun(group_id(note->group()), start);
+  changed();
+  co_return;
 }
 
 task<void> replay::on_stop(message<StopGroup> note) {
   drop_rows(state_.stop(group_id(note->group())));
+  ++groups_given_up_; // The step that waits for it may be short of it now.
   changed();
   co_return;
 }
@@ -219,6 +299,11 @@ void replay::drop_rows(std::span<const row_id> rows) {
   if (rows.empty()) return;
   const auto dropped = store_->drop_staged(rollout_partition, rows);
   ensure(dropped.has_value(), "staged rows of the index are staged in the store");
+}
+
+void replay::drop(const cleared_groups& gone, drop_reason reason) {
+  clear_rows(gone.rows);
+  counters_->groups_dropped[static_cast<std::size_t>(reason)] += gone.groups.size();
 }
 
 void replay::clear_rows(std::span<const row_id> rows) {

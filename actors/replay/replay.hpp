@@ -41,9 +41,12 @@ private:
   task<result<message<GroupStarted>>> on_start(message<StartGroup> request);
   task<result<message<GroupStaged>>> on_stage(message<StageGroup> request);
   task<result<message<GroupCommitted>>> on_commit(lease_ref lease, message<CommitGroup> request);
+  task<result<message<GroupPromoted>>> on_promote(lease_ref lease, message<PromoteGroup> request);
   task<result<message<BatchReady>>> on_await_batch(message<AwaitBatch> request);
   task<result<message<BatchClaimed>>> on_claim(lease_ref lease, message<ClaimBatch> request);
   task<result<message<BatchConsumed>>> on_consume(lease_ref lease, message<ConsumeBatch> request);
+  task<result<message<StaleProposed>>> on_await_stale(message<AwaitStale> request);
+  task<void> on_begun(message<GroupBegun> note);
   task<void> on_stop(message<StopGroup> note);
   task<void> on_discard(message<DiscardGroup> note);
   task<void> on_supply_ended(message<SupplyEnded> note);
@@ -51,9 +54,10 @@ private:
   captured_section capture() override;
 
   task<result<void>> evict();
-  [[nodiscard]] bool eviction_due() const;
+  [[nodiscard]] result<bool> eviction_due() const;
   result<message<BatchClaimed>> read_groups(const std::vector<replay_record>& records);
   void drop_rows(std::span<const row_id> rows);
+  void drop(const cleared_groups& gone, drop_reason reason);
   void clear_rows(std::span<const row_id> rows);
   void changed();
 
@@ -61,7 +65,8 @@ private:
   std::shared_ptr<dataplane::store> store_;
   weight_version version_;
   std::shared_ptr<run_counters> counters_;
-  bool remainder_due_ = false; ///< The data ended, and groups are left that no step can use.
+  std::uint64_t groups_given_up_ = 0; ///< Since the start: whoever awaits a batch looks again.
+  bool remainder_due_ = false;        ///< The data ended, and groups are left that no step can use.
   signal changed_;
 };
 

@@ -36,6 +36,9 @@ std::unique_ptr<ReplayRecordT> pack(const replay_record& record) {
   packed->rows.reserve(record.rows.size());
   for (const row_id row : record.rows)
     packed->rows.push_back(row.value);
+  if (record.hash)
+    packed->content_hash = std::make_unique<Hash128>(record.hash->low, record.hash->high);
+  packed->task = record.task;
   return packed;
 }
 
@@ -56,6 +59,10 @@ result<replay_record> unpack(const ReplayRecordT& packed) {
   record.rows.reserve(packed.rows.size());
   for (const std::uint64_t row : packed.rows)
     record.rows.emplace_back(row);
+  if (packed.content_hash != nullptr)
+    record.hash =
+        content_hash{.low = packed.content_hash->low(), .high = packed.content_hash->high()};
+  record.task = packed.task;
   return record;
 }
 

@@ -4,6 +4,7 @@
 /// in O(1), as `sampler_image` does: live state, capture and decoded file are one type.
 #pragma once
 
+#include "actors/content_hash.hpp"
 #include "actors/drop_reason.hpp"
 #include "dataplane/persistent_map.hpp"
 #include "messages/error.hpp"
@@ -12,7 +13,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace weir {
@@ -34,6 +37,10 @@ struct replay_record {
   std::int64_t claimed_for = -1;
   /// One row of the data plane per sibling, in sibling order.
   std::vector<row_id> rows = {};
+  /// Of the prompt's record, for a group that goes back into the ledger (`drop_replay`). A bundle
+  /// of format 1 holds neither.
+  std::optional<content_hash> hash = {};
+  std::string task = {};
 
   friend bool operator==(const replay_record&, const replay_record&) = default;
 };
@@ -62,7 +69,8 @@ void add_tallies(const replay_image& image, cut_tallies& tallies);
 /// All records in dispatch order. O(n log n); for restore and tests.
 [[nodiscard]] std::vector<replay_record> in_dispatch_order(const replay_map& index);
 
-inline constexpr std::uint32_t replay_metadata_format = 1;
+/// Format 1 held neither hash nor task of a group.
+inline constexpr std::uint32_t replay_metadata_format = 2;
 
 /// The bytes of `replay_buffer_metadata.fb`. Runs off the barrier, on any thread.
 [[nodiscard]] std::vector<std::byte> encode(const replay_image& image, epoch_id epoch);

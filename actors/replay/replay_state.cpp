@@ -48,8 +48,8 @@ policy_slot slot_of(const replay_record& record) {
           .ready = true};
 }
 
-auto dispatch_key(const policy_slot& slot) {
-  return std::tuple(slot.dispatch_index, slot.group);
+slot_key key_of(const replay_record& record) {
+  return {.dispatch_index = record.dispatch_index, .group = record.group};
 }
 
 } // namespace
@@ -84,7 +84,7 @@ result<void> replay_state::request_start(const start_request& request) {
 std::vector<group_id> replay_state::grant_permits() {
   std::vector<group_id> granted = permits_.grant();
   for (const group_id group : granted)
-    insert_slot(slot_of(starts_.at(group)));
+    slots_.insert(slot_of(starts_.at(group)));
   return granted;
 }
 
@@ -99,11 +99,22 @@ bool replay_state::needed_at(group_id group, weight_version version) const {
   return std::ranges::none_of(starts_, older);
 }
 
+void replay_state::begun(group_id group, std::optional<weight_version> start) {
+  const auto place = starts_.find(group);
+  if (place == starts_.end() || !permits_.holds(group)) return; // Stopped, or READY, meanwhile.
+  slots_.set_start({place->second.dispatch_index, group}, start);
+}
+
+result<std::vector<group_id>> replay_state::stale_in_flight(weight_version version) const {
+  return policy_->abort_in_flight(slots_.view(), version);
+}
+
 std::vector<row_id> replay_state::stop(group_id group) {
   const auto start = starts_.find(group);
   if (start == starts_.end()) return {};
+  const slot_key key{start->second.dispatch_index, group};
   if (permits_.holds(group))
-    release_slot(start->second.dispatch_index, group);
+    release_slots({&key, 1});
   else
     ensure(permits_.give_back(group), "a group that is not started waits for a permit");
   starts_.erase(start);
@@ -159,10 +170,12 @@ result<std::vector<row_id>> replay_state::commit(const commit_request& request,
                        .start_version = staged->second.start_version,
                        .end_version = staged->second.end_version,
                        .claimed_for = -1,
-                       .rows = std::move(staged->second.rows)};
+                       .rows = std::move(staged->second.rows),
+                       .hash = request.hash,
+                       .task = request.task};
   staged_.erase(staged);
   starts_.erase(request.group);
-  *place_of(record.dispatch_index, record.group) = slot_of(record);
+  slots_.replace(slot_of(record));
   events.append(event_of(record, group_state::admitted, group_state::ready, transaction));
   std::vector<row_id> rows = record.rows;
   image_.put(std::move(record));
@@ -177,18 +190,22 @@ result<std::vector<group_id>> replay_state::selectable(weight_version version,
                          .groups_min = groups_min,
                          .groups_max = groups_max,
                          .ready_prefix_only = options_.ready_prefix_only};
-  return policy_->select(slots_, wanted);
+  return policy_->select(slots_.view(), wanted);
 }
 
 result<batch_outlook> replay_state::outlook(std::uint64_t step, weight_version version,
-                                            std::uint64_t groups) const {
+                                            std::uint64_t groups_min, std::uint64_t groups) const {
   const auto chosen = selectable(version, 1, groups);
   if (!chosen) return failure(chosen.error());
-  if (chosen->size() == groups)
-    return batch_outlook{.prospect = batch_prospect::ready, .available = groups};
+  if (chosen->size() >= groups_min)
+    return batch_outlook{.prospect = batch_prospect::ready, .available = chosen->size()};
+  const auto stale = policy_->evict(slots_.view(), version);
+  if (!stale) return failure(stale.error());
+  const std::uint64_t useful = image_.ready.count - stale->size();
+  if (auto fine = check_progress(step, groups_min, chosen->size(), useful); !fine)
+    return failure(std::move(fine.error()));
   if (!supply_end_)
     return batch_outlook{.prospect = batch_prospect::wait, .available = chosen->size()};
-  const std::uint64_t useful = image_.ready.count - policy_->evict(slots_, version).size();
   if (policy_->stamps() && useful + claimed(step) > 0)
     return failure(errc::exhausted,
                    "step " + std::to_string(step) + " can never fill: " +
@@ -198,6 +215,23 @@ result<batch_outlook> replay_state::outlook(std::uint64_t step, weight_version v
   return batch_outlook{.prospect = batch_prospect::ended, .available = useful};
 }
 
+/// A policy without stamps that passes over a whole step's groups, and that nothing can change the
+/// mind of: the data ended, or the buffer is full of what it does not take.
+result<void> replay_state::check_progress(std::uint64_t step, std::uint64_t groups,
+                                          std::uint64_t chosen, std::uint64_t useful) const {
+  if (policy_->stamps() || useful < groups) return {};
+  const bool full = useful == slots_.size() && permits_.taken() >= permits_.permits_max();
+  if (!supply_end_ && !full) return {};
+  const std::string cause = supply_end_ ? "no further group will come (" + *supply_end_ + ")"
+                                        : "the buffer is full (async_rl.max_buffered_rollouts " +
+                                              std::to_string(permits_.permits_max()) + ")";
+  return failure(errc::exhausted, "sampler " + std::string(policy_->name()) + ": selects " +
+                                      std::to_string(chosen) + " of the " + std::to_string(groups) +
+                                      " groups that step " + std::to_string(step) +
+                                      " needs, although " + std::to_string(useful) +
+                                      " are ready and " + cause);
+}
+
 result<std::vector<replay_record>>
 replay_state::ready_records(std::span<const group_id> groups) const {
   std::vector<replay_record> records;
@@ -205,9 +239,9 @@ replay_state::ready_records(std::span<const group_id> groups) const {
   for (const group_id group : groups) {
     const replay_record* record = image_.find(group);
     if (record == nullptr || record->claimed_for >= 0 || !seen.insert(group).second)
-      return failure(errc::invalid_argument, "sampler " + std::string(policy_->name()) +
-                                                 " selected " + name_of(group) +
-                                                 ", which is not ready, or selected it twice");
+      return failure(errc::invalid_argument, "sampler " + std::string(policy_->name()) + " named " +
+                                                 name_of(group) +
+                                                 ", which is not ready, or named it twice");
     records.push_back(*record);
   }
   std::ranges::sort(records, {}, [](const replay_record& record) {
@@ -217,6 +251,7 @@ replay_state::ready_records(std::span<const group_id> groups) const {
 }
 
 result<std::vector<replay_record>> replay_state::claim(std::uint64_t step, weight_version version,
+                                                       std::uint64_t groups_min,
                                                        std::uint64_t groups, event_stream& events,
                                                        std::uint64_t transaction) {
   const auto earlier = claims_.find(step);
@@ -224,12 +259,13 @@ result<std::vector<replay_record>> replay_state::claim(std::uint64_t step, weigh
     return failure(errc::conflict, "step " + std::to_string(step) + " claims at version " +
                                        std::to_string(earlier->second.version.value) + ", not " +
                                        std::to_string(version.value));
-  const auto chosen = selectable(version, groups, groups);
+  const auto chosen = selectable(version, groups_min, groups);
   if (!chosen) return failure(chosen.error());
   auto records = ready_records(*chosen);
   if (!records || records->empty()) return records;
   step_claim& claim = claims_[step];
   claim.version = version;
+  std::vector<slot_key> released;
   for (replay_record& record : *records) {
     record.claimed_for = static_cast<std::int64_t>(step);
     group_event what = event_of(record, group_state::ready, group_state::claimed, transaction);
@@ -237,9 +273,10 @@ result<std::vector<replay_record>> replay_state::claim(std::uint64_t step, weigh
     what.trainer_version = version;
     events.append(what);
     claim.groups.push_back(record.group);
-    release_slot(record.dispatch_index, record.group);
+    released.push_back(key_of(record));
     image_.put(record);
   }
+  release_slots(released);
   return records;
 }
 
@@ -263,8 +300,34 @@ cleared_groups replay_state::consume(std::uint64_t step, event_stream& events,
   return cleared;
 }
 
-bool replay_state::evictable(weight_version version) const {
-  return !policy_->evict(slots_, version).empty();
+std::optional<replay_record> replay_state::promote(std::int64_t target_step,
+                                                   std::int64_t dispatch_index,
+                                                   event_stream& events,
+                                                   std::uint64_t transaction) {
+  std::optional<policy_slot> furthest;
+  for (const policy_slot& slot : slots_.view()) {
+    if (!slot.ready || slot.target_step <= target_step) continue;
+    if (!furthest || slot.target_step > furthest->target_step) furthest = slot;
+  }
+  if (!furthest) return std::nullopt;
+  replay_record before = *image_.find(furthest->group);
+  replay_record record = before;
+  record.target_step = target_step;
+  record.dispatch_index = dispatch_index;
+  const slot_key place{before.dispatch_index, before.group};
+  slots_.erase(std::span(&place, 1));
+  slots_.insert(slot_of(record));
+  group_event what = event_of(record, group_state::ready, group_state::ready, transaction);
+  what.reason = event_reason::promoted;
+  events.append(what);
+  image_.put(std::move(record));
+  return before;
+}
+
+result<bool> replay_state::eviction_due(weight_version version) const {
+  const auto stale = policy_->evict(slots_.view(), version);
+  if (!stale) return failure(stale.error());
+  return !stale->empty();
 }
 
 void replay_state::drop_ready(group_id group, drop_reason reason, cleared_groups& cleared,
@@ -279,15 +342,19 @@ void replay_state::drop_ready(group_id group, drop_reason reason, cleared_groups
   image_.erase(group);
 }
 
-cleared_groups replay_state::evict(weight_version version, event_stream& events,
-                                   std::uint64_t transaction) {
+result<cleared_groups> replay_state::evict(weight_version version, event_stream& events,
+                                           std::uint64_t transaction) {
+  const auto stale = policy_->evict(slots_.view(), version);
+  if (!stale) return failure(stale.error());
+  auto records = ready_records(*stale);
+  if (!records) return failure(std::move(records.error()));
   cleared_groups cleared;
-  for (const group_id group : policy_->evict(slots_, version)) {
-    const replay_record* record = image_.find(group);
-    ensure(record != nullptr, "a ready slot stands in the index");
-    release_slot(record->dispatch_index, group);
-    drop_ready(group, drop_reason::stale, cleared, events, transaction);
+  std::vector<slot_key> released;
+  for (const replay_record& record : *records) {
+    released.push_back(key_of(record));
+    drop_ready(record.group, drop_reason::stale, cleared, events, transaction);
   }
+  release_slots(released);
   return cleared;
 }
 
@@ -301,10 +368,12 @@ cleared_groups replay_state::drop_remainder(event_stream& events, std::uint64_t 
       events.append(what);
     }
   claims_.clear();
+  std::vector<slot_key> released;
   for (const replay_record& record : in_dispatch_order(image_.index)) {
-    if (record.claimed_for < 0) release_slot(record.dispatch_index, record.group);
+    if (record.claimed_for < 0) released.push_back(key_of(record));
     drop_ready(record.group, drop_reason::end_of_data, cleared, events, transaction);
   }
+  release_slots(released);
   return cleared;
 }
 
@@ -326,7 +395,7 @@ result<replay_restored> replay_state::load(const replay_image& image) {
   replay_restored restored;
   for (replay_record& record : in_dispatch_order(image.index)) {
     ++restored.ready;
-    insert_slot(slot_of(record));
+    slots_.insert(slot_of(record));
     permits_.overdraw(record.group);
     if (record.claimed_for < 0) continue;
     ++restored.unclaimed;
@@ -336,28 +405,21 @@ result<replay_restored> replay_state::load(const replay_image& image) {
   return restored;
 }
 
-replay_state::slot_list::iterator replay_state::place_of(std::int64_t dispatch_index,
-                                                         group_id group) {
-  return std::ranges::lower_bound(slots_, std::tuple(dispatch_index, group), {}, dispatch_key);
-}
-
-void replay_state::insert_slot(const policy_slot& slot) {
-  slots_.insert(place_of(slot.dispatch_index, slot.group), slot);
-}
-
-void replay_state::release_slot(std::int64_t dispatch_index, group_id group) {
-  const auto slot = place_of(dispatch_index, group);
-  ensure(slot != slots_.end() && slot->group == group, "a group that ends its slot has one");
-  slots_.erase(slot);
-  ensure(permits_.give_back(group), "a slot holds a permit");
+void replay_state::release_slots(std::span<const slot_key> keys) {
+  slots_.erase(keys);
+  for (const slot_key& key : keys)
+    ensure(permits_.give_back(key.group), "a slot holds a permit");
 }
 
 void replay_state::check_invariants() const {
   ensure(check_image(image_).has_value(), "the live index is as a bundle must be");
-  ensure(std::ranges::is_sorted(slots_, {}, dispatch_key), "slots stand in dispatch order");
   ensure(permits_.taken() == slots_.size(), "permits taken are live slots");
   group_tally ready;
-  for (const policy_slot& slot : slots_) {
+  slot_key before;
+  for (const policy_slot& slot : slots_.view()) {
+    const slot_key key{slot.dispatch_index, slot.group};
+    ensure(before < key, "slots stand in dispatch order");
+    before = key;
     ensure(permits_.holds(slot.group), "a slot holds a permit");
     ensure(starts_.contains(slot.group) != slot.ready, "a slot is either started or ready");
     if (!slot.ready) continue;

@@ -12,6 +12,7 @@
 #include "actors/replay/dispatch_permits.hpp"
 #include "actors/replay/replay_index.hpp"
 #include "actors/sampler/sampler_policy.hpp"
+#include "actors/sampler/slot_table.hpp"
 
 #include <cstdint>
 #include <map>
@@ -51,6 +52,9 @@ struct commit_request {
   std::int64_t target_step = -1;
   weight_version admission_version = {};
   std::uint64_t window = 0;
+  /// Of the prompt's record.
+  std::optional<content_hash> hash = {};
+  std::string task = {};
 };
 
 /// Groups that left the index, with the rows that the data plane must clear now.
@@ -110,6 +114,13 @@ public:
   /// or, without stamps, no started group is older. Such a group is staged whatever the store
   /// holds.
   [[nodiscard]] bool needed_at(group_id group, weight_version version) const;
+  /// Whether the group holds a permit or waits for one, and was not stopped since.
+  [[nodiscard]] bool awaited(group_id group) const { return starts_.contains(group); }
+  /// The first token that is kept of a started group was made by `start`; nothing: none is kept.
+  void begun(group_id group, std::optional<weight_version> start);
+  /// The groups in flight that the policy would give up at `version`. It promises nothing: their
+  /// ledger entries decide. Errors: those of the policy.
+  [[nodiscard]] result<std::vector<group_id>> stale_in_flight(weight_version version) const;
   /// Ends a group that will not be committed: dropped, aborted, or its rollout gone. Returns its
   /// staged rows, to be dropped. Nothing if the group is unknown or READY.
   [[nodiscard]] std::vector<row_id> stop(group_id group);
@@ -129,29 +140,51 @@ public:
   [[nodiscard]] result<std::vector<row_id>> commit(const commit_request& request,
                                                    event_stream& events, std::uint64_t transaction);
 
-  /// What the next claim of `groups` groups for `step` can expect.
-  /// Errors: exhausted if the step can never fill, with what is claimed, needed and buffered.
+  /// What the next claim of `groups_min` to `groups` groups for `step` can expect.
+  /// Errors: exhausted if the step can never fill, with what is claimed, needed and buffered, or
+  /// if the policy chooses too few of the groups that are there, and nothing else can come.
   [[nodiscard]] result<batch_outlook> outlook(std::uint64_t step, weight_version version,
-                                              std::uint64_t groups) const;
+                                              std::uint64_t groups_min, std::uint64_t groups) const;
+  /// For exactly `groups` groups.
+  [[nodiscard]] result<batch_outlook> outlook(std::uint64_t step, weight_version version,
+                                              std::uint64_t groups) const {
+    return outlook(step, version, groups, groups);
+  }
 
-  /// READY -> CLAIMED for exactly `groups` groups that the policy selects; none if it selects
-  /// fewer. Returns them in dispatch order. Their permits are free again. A step may claim in
+  /// READY -> CLAIMED for all groups that the policy selects, up to `groups`; none if it selects
+  /// fewer than `groups_min`. Returns them in dispatch order. Their permits are free again. A step may claim in
   /// several chunks, all at one version.
   /// Errors: invalid_argument if the policy selects what is not READY, or twice; conflict for
   /// another version.
   [[nodiscard]] result<std::vector<replay_record>> claim(std::uint64_t step, weight_version version,
+                                                         std::uint64_t groups_min,
                                                          std::uint64_t groups, event_stream& events,
                                                          std::uint64_t transaction);
+  /// Exactly `groups` groups, or none.
+  [[nodiscard]] result<std::vector<replay_record>> claim(std::uint64_t step, weight_version version,
+                                                         std::uint64_t groups, event_stream& events,
+                                                         std::uint64_t transaction) {
+    return claim(step, version, groups, groups, events, transaction);
+  }
 
   /// CLAIMED -> CONSUMED for all groups of the step.
   [[nodiscard]] cleared_groups consume(std::uint64_t step, event_stream& events,
                                        std::uint64_t transaction);
 
+  /// Stamps the READY group of the furthest step after `target_step` for that step instead, as part
+  /// of dispatch batch `dispatch_index`; of several, the first in dispatch order. Returns its
+  /// record as it was; nothing if no later step has a READY group.
+  [[nodiscard]] std::optional<replay_record> promote(std::int64_t target_step,
+                                                     std::int64_t dispatch_index,
+                                                     event_stream& events,
+                                                     std::uint64_t transaction);
+
   /// Whether an eviction at `version` would find anything: look before taking a lease.
-  [[nodiscard]] bool evictable(weight_version version) const;
-  /// READY -> DROPPED(stale) for what the policy evicts at `version`.
-  [[nodiscard]] cleared_groups evict(weight_version version, event_stream& events,
-                                     std::uint64_t transaction);
+  /// Errors: those of the policy.
+  [[nodiscard]] result<bool> eviction_due(weight_version version) const;
+  /// READY -> DROPPED(stale) for what the policy evicts at `version`. Errors: those of the policy.
+  [[nodiscard]] result<cleared_groups> evict(weight_version version, event_stream& events,
+                                             std::uint64_t transaction);
   /// READY -> DROPPED(end_of_data) for everything that is left when no step can use it, what an
   /// unfinished step claimed included.
   [[nodiscard]] cleared_groups drop_remainder(event_stream& events, std::uint64_t transaction);
@@ -182,15 +215,15 @@ public:
   void check_invariants() const;
 
 private:
-  using slot_list = std::vector<policy_slot>;
   struct step_claim {
     weight_version version = {};
     std::vector<group_id> groups = {};
   };
 
-  [[nodiscard]] slot_list::iterator place_of(std::int64_t dispatch_index, group_id group);
-  void insert_slot(const policy_slot& slot);
-  void release_slot(std::int64_t dispatch_index, group_id group);
+  /// Ends these slots and gives their permits back. @pre Keys rise.
+  void release_slots(std::span<const slot_key> keys);
+  [[nodiscard]] result<void> check_progress(std::uint64_t step, std::uint64_t groups,
+                                            std::uint64_t chosen, std::uint64_t useful) const;
   [[nodiscard]] result<std::vector<group_id>>
   selectable(weight_version version, std::uint64_t groups_min, std::uint64_t groups_max) const;
   [[nodiscard]] result<std::vector<replay_record>>
@@ -202,8 +235,7 @@ private:
   replay_options options_;
   replay_image image_;
   dispatch_permits permits_;
-  /// In dispatch order.
-  slot_list slots_;
+  slot_table slots_;
   /// Groups that are started and not READY, or wait for a permit.
   std::map<group_id, start_request> starts_;
   std::map<group_id, staged_group> staged_;

@@ -1,5 +1,6 @@
 #include "actors/rollout/reconcile.hpp"
 
+#include "actors/rollout/reserve_again.hpp"
 #include "messages/rule.hpp"
 
 #include <algorithm>
@@ -105,7 +106,7 @@ public:
     ledger_.shortfalls.clear();
   }
 
-  void run() {
+  result<void> run() {
     std::vector<unconsumed> groups = in_order_of_dispatch(ledger_, replay_);
     if (!enforced(rule::restamped_on_resume)) std::erase_if(groups, is_unfinished);
     const std::size_t wanted = ledger_.groups_per_step;
@@ -114,10 +115,11 @@ public:
       // Reserved groups stand last, so a batch whose first group is reserved holds no other.
       if (waits_reserved(batch.front()))
         keep_reserved(batch);
-      else
-        stamp(batch);
+      else if (auto stamped = stamp(batch); !stamped)
+        return stamped;
     }
     ledger_.dispatch_index = dispatch_index_;
+    return {};
   }
 
   [[nodiscard]] sampler_image take_ledger() { return std::move(ledger_); }
@@ -134,9 +136,10 @@ private:
     }
   }
 
-  void stamp(std::span<const unconsumed> batch) {
-    ++dispatch_index_;
-    const std::int64_t target = policy_.stamp(dispatch_index_);
+  result<void> stamp(std::span<const unconsumed> batch) {
+    const auto stamped = policy_.stamp(++dispatch_index_);
+    if (!stamped) return failure(stamped.error());
+    const std::int64_t target = *stamped;
     admissions_.clear();
     for (const unconsumed& one : batch) {
       if (const auto* ready = std::get_if<replay_record>(&one))
@@ -144,9 +147,10 @@ private:
       else
         stamp(std::get<ledger_record>(one), target);
     }
-    if (target < 0 || batch.size() == ledger_.groups_per_step) return;
+    if (target < 0 || batch.size() == ledger_.groups_per_step) return {};
     report_.shortfall = ledger_.groups_per_step - batch.size();
     ledger_.shortfalls.insert(static_cast<std::uint64_t>(target), report_.shortfall);
+    return {};
   }
 
   void stamp(replay_record record, std::int64_t target) {
@@ -225,7 +229,7 @@ void discard_owned(sampler_image& ledger, const replay_image& replay, reconciled
 
 result<reconciled> reconcile(sampler_image& ledger, replay_image& replay,
                              const sampler_policy& policy, std::uint64_t groups_per_step,
-                             weight_version version) {
+                             weight_version version, const prompt_lookup& find) {
   if (ledger.groups_per_step != groups_per_step)
     return failure(errc::invalid_argument,
                    "grpo.num_prompts_per_step is " + std::to_string(groups_per_step) +
@@ -239,13 +243,22 @@ result<reconciled> reconcile(sampler_image& ledger, replay_image& replay,
   report.window_before = ledger.window;
   sampler_image kept = ledger;
   discard_owned(kept, replay, report);
+  if (!policy.supports_buffer_checkpoint()) {
+    ensure(find != nullptr, "shadow mode looks prompts up");
+    replay_image left = replay;
+    auto done = reserve_again(kept, left, policy, version, find, report);
+    if (!done) return failure(std::move(done.error()));
+    ledger = std::move(kept);
+    replay = std::move(left);
+    return report;
+  }
   if (ledger.sampler == policy.name() && ledger.window == policy.window()) {
     ledger = std::move(kept);
     return report;
   }
   report.restamped = true;
   restamping work(std::move(kept), replay, policy, version, report);
-  work.run();
+  if (auto done = work.run(); !done) return failure(std::move(done.error()));
   ledger = work.take_ledger();
   replay = work.take_replay();
   return report;

@@ -12,6 +12,9 @@
 ///    group that was admitted keeps the window that was in force then. in_order and ready_first do
 ///    not judge groups by it: their events promise no bound for what another sampler admitted.
 ///
+/// 4. If the sampler does not support buffer checkpoints, all groups are RESERVED again instead
+///    (reserve_again.hpp).
+///
 /// Refusing a changed sampler, or stamping only the READY groups, would lose groups or wedge.
 #pragma once
 
@@ -20,6 +23,7 @@
 #include "actors/sampler/sampler_policy.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -43,6 +47,8 @@ struct reconciled {
   std::string sampler_before = {};
   std::uint64_t window_before = 0;
   std::vector<restamped_group> groups = {};
+  /// Shadow mode: `groups` are to be generated again, and the rows of the bundle are not used.
+  bool buffer_left = false;
   /// Groups that the last re-stamped step lacks.
   std::uint64_t shortfall = 0;
   /// What the owners write to the audit log once they have loaded their images.
@@ -50,10 +56,15 @@ struct reconciled {
   std::vector<group_event> replay_events = {};
 };
 
+/// What the dataset says of a prompt: the index does not keep it. Errors: as the dataloader's.
+using prompt_lookup = std::function<result<group_reservation>(group_id group, sample_id sample)>;
+
 /// All or nothing: on an error both images are as before. `version` is the trainer's restored one.
-/// Errors: invalid_argument for another N; corrupt for images that contradict each other.
+/// Errors: invalid_argument for another N; corrupt for images that contradict each other;
+/// those of the policy and of `find`, which only shadow mode needs.
 [[nodiscard]] result<reconciled> reconcile(sampler_image& ledger, replay_image& replay,
                                            const sampler_policy& policy,
-                                           std::uint64_t groups_per_step, weight_version version);
+                                           std::uint64_t groups_per_step, weight_version version,
+                                           const prompt_lookup& find = {});
 
 } // namespace weir

@@ -1,7 +1,9 @@
 #include "actors/rollout/rollout.hpp"
 
+#include "actors/runtime/combinators.hpp"
 #include "actors/runtime/failpoint.hpp"
 #include "actors/runtime/stream.hpp"
+#include "actors/waiting_time.hpp"
 #include "messages/rule.hpp"
 
 #include <algorithm>
@@ -16,14 +18,14 @@ namespace {
 class abort_unless_finished {
 public:
   abort_unless_finished(handle<generator_protocol> generator, AbortGroupT note,
-                        std::uint64_t& outstanding)
-      : generator_(std::move(generator)), note_(std::move(note)), outstanding_(outstanding) {
-    ++outstanding_;
+                        health_state& health, std::size_t index)
+      : generator_(std::move(generator)), note_(std::move(note)), health_(health), index_(index) {
+    health_.began(index_);
   }
   abort_unless_finished(const abort_unless_finished&) = delete;
   abort_unless_finished& operator=(const abort_unless_finished&) = delete;
   ~abort_unless_finished() {
-    --outstanding_;
+    health_.ended(index_);
     if (!finished_) generator_.tell(pack(note_));
   }
   void finished() { finished_ = true; }
@@ -31,7 +33,8 @@ public:
 private:
   handle<generator_protocol> generator_;
   AbortGroupT note_;
-  std::uint64_t& outstanding_;
+  health_state& health_;
+  std::size_t index_;
   bool finished_ = false;
 };
 
@@ -57,6 +60,24 @@ private:
   signal& ended_;
   std::function<void()> moved_;
 };
+
+std::vector<std::string> names_of(const std::vector<handle<generator_protocol>>& generators) {
+  std::vector<std::string> names;
+  for (const auto& one : generators)
+    names.push_back(one.name());
+  return names;
+}
+
+weight_version newest_version(const TokenBatch& batch) {
+  weight_version newest;
+  for (flatbuffers::uoffset_t i = 0; batch.siblings() != nullptr && i < batch.siblings()->size();
+       ++i) {
+    const auto* versions = batch.siblings()->Get(i)->versions();
+    if (versions != nullptr && versions->size() > 0)
+      newest = std::max(newest, weight_version(versions->Get(versions->size() - 1)));
+  }
+  return newest;
+}
 
 result<std::vector<ledger_record>> records_of(const UnfinishedListed& listed) {
   std::vector<ledger_record> records;
@@ -85,26 +106,19 @@ admission_outcome outcome_of(const BatchAdmitted& answer) {
   return outcome;
 }
 
-PromptKeyT key_of(const ledger_record& record) {
-  PromptKeyT key;
-  key.group = record.group.value;
-  key.sample = std::make_unique<SampleId>(record.sample.epoch, record.sample.position);
-  key.content_hash = std::make_unique<Hash128>(record.hash.low, record.hash.high);
-  return key;
-}
-
 } // namespace
 
 rollout::rollout(context ctx, rollout_options options, rollout_peers peers, text_codec codec,
                  event_sink& events, std::shared_ptr<run_counters> counters)
     : participant(std::move(ctx), barrier_role::only_origin, events), options_(options),
       peers_(std::move(peers)), codec_(std::move(codec)), counters_(std::move(counters)),
-      state_(options_.limits), outstanding_(peers_.generators.size(), 0) {
+      state_(options_.limits), health_(options_.health, names_of(peers_.generators)) {
   ensure(!peers_.generators.empty(), "a rollout actor has a generator");
   ensure(!peers_.environments.empty(), "a rollout actor has an environment");
 }
 
 task<void> rollout::run() {
+  children().spawn(&rollout::watch_generators, this);
   auto done = co_await dispatch();
   if (!done) fail(std::move(done.error()));
 }
@@ -112,12 +126,19 @@ task<void> rollout::run() {
 task<result<void>> rollout::dispatch() {
   auto recovered = co_await recover();
   if (!recovered) co_return failure(std::move(recovered.error()));
+  groups_.spawn(&rollout::give_up_stale, this);
   while (true) {
     const next_supply next = state_.next_move();
     result<void> done;
     switch (next.move) {
     case supply_move::reserve:
       done = co_await reserve_next(next);
+      break;
+    case supply_move::divert:
+      done = co_await divert_next(next);
+      break;
+    case supply_move::drain:
+      done = co_await drain_next(next);
       break;
     case supply_move::admit:
       done = co_await admit_next(next);
@@ -147,6 +168,7 @@ task<result<void>> rollout::recover() {
   auto records = records_of(**listed);
   if (!records) co_return failure(std::move(records.error()));
   recovery_plan plan = plan_recovery(*records, (*listed)->next_admission(), options_.failures);
+  plan.spares = (*listed)->spares();
   state_.recover(plan);
   auto dropped = co_await drop_spent(std::move(plan.spent));
   if (!dropped) co_return failure(std::move(dropped.error()));
@@ -154,7 +176,10 @@ task<result<void>> rollout::recover() {
   if (!started) co_return failure(std::move(started.error()));
   std::vector<PromptKeyT> waiting;
   for (const ledger_record& record : *records) {
-    if (record.phase == group_phase::reserved) waiting.push_back(key_of(record));
+    if (record.phase != group_phase::reserved) continue;
+    waiting.push_back(key_of(record));
+    if (record.content_attempt > 0)
+      reserved_attempts_.emplace(record.group, record.content_attempt);
   }
   auto fetched = co_await fetch(std::move(waiting));
   if (!fetched) co_return failure(std::move(fetched.error()));
@@ -165,9 +190,8 @@ task<result<void>> rollout::recover() {
 
 task<result<void>> rollout::drop_spent(std::vector<spent_group> spent) {
   for (const spent_group& one : spent) {
-    std::vector<std::uint64_t> group(1, one.group.value);
     const auto reason = static_cast<DropReason>(one.reason);
-    auto dropped = co_await shielded(drop(std::move(group), reason));
+    auto dropped = co_await shielded(give_up(one.group.value, reason));
     if (!dropped) co_return failure(std::move(dropped.error()));
   }
   co_return result<void>();
@@ -213,6 +237,13 @@ task<result<void>> rollout::reserve_next(next_supply next) {
   auto peeked = co_await peek(next.groups);
   if (!peeked) co_return failure(std::move(peeked.error()));
   auto batch = std::make_shared<const prompt_batch>(std::move(*peeked));
+  auto taken = co_await take_batch(batch, next);
+  co_return std::move(taken);
+}
+
+/// What was read, into an admission; fewer prompts than asked for are the last ones.
+task<result<void>> rollout::take_batch(std::shared_ptr<const prompt_batch> batch,
+                                       next_supply next) {
   if (batch->prompts.size() < next.groups) state_.end_data();
   if (batch->prompts.empty()) co_return result<void>();
   auto reserved = co_await shielded(reserve(batch, next.admission));
@@ -257,10 +288,11 @@ task<result<void>> rollout::reserve(std::shared_ptr<const prompt_batch> batch,
 /// Waits at the gate without a lease, then decides under one; when the gate closed in between, the
 /// same move comes up again.
 task<result<void>> rollout::admit_next(next_supply next) {
-  AwaitAdmissionT wait;
-  wait.admission = next.admission;
-  auto request = pack(wait);
-  auto opened = co_await peers_.sampler.ask(request, within(options_.gate_timeout));
+  std::optional<waiting_time> waiting(std::in_place, clock(), counters_->gate_wait_ns);
+  auto first = co_await first_of(gate_open(next.admission), reserve_low());
+  waiting.reset();
+  if (first.index() == 1) co_return result<void>(); // What the reserve lacks comes first.
+  auto& opened = std::get<0>(first);
   if (!opened && opened.error().code == errc::timed_out)
     co_return result<void>(); // The gate opens with the trainer's progress, not with time.
   if (!opened) co_return failure(std::move(opened.error()));
@@ -277,7 +309,9 @@ task<result<void>> rollout::admit_next(next_supply next) {
   for (const group_id group : outcome->groups) {
     auto prompt = reserved_prompts_.extract(group);
     ensure(!prompt.empty(), "an admitted group was reserved here");
-    batch.push_back(make_group(std::move(prompt.mapped()), stamp, 0));
+    const auto attempt = reserved_attempts_.extract(group);
+    batch.push_back(
+        make_group(std::move(prompt.mapped()), stamp, attempt.empty() ? 0 : attempt.mapped()));
   }
   for (std::size_t i = 0; i < batch.size() && !enforced(rule::slot_per_group); ++i) {
     auto slot = co_await take_slot(batch[i]); // None starts before all have a place.
@@ -286,6 +320,14 @@ task<result<void>> rollout::admit_next(next_supply next) {
   for (const group_ptr& group : batch)
     start(group);
   co_return result<void>();
+}
+
+task<result<message<AdmissionOpened>>> rollout::gate_open(std::uint64_t admission) {
+  AwaitAdmissionT wait;
+  wait.admission = admission;
+  auto request = pack(wait);
+  auto opened = co_await peers_.sampler.ask(request, within(options_.gate_timeout));
+  co_return std::move(opened);
 }
 
 task<result<admission_outcome>> rollout::admit(std::uint64_t admission) {
@@ -318,8 +360,11 @@ void rollout::start(group_ptr group) {
 task<void> rollout::run_group(group_ptr group) {
   const auto moved = [this] { flights_moved(); };
   const end_of_group bookkeeping(state_, group_id(group->prompt.group), group_ended_, moved);
-  auto done = co_await finish_group(group);
-  if (!done) fail(std::move(done.error()));
+  const group_id id(group->prompt.group);
+  auto ended = co_await first_of(finish_group(group), aborted(id));
+  aborted_.erase(id);
+  auto* const done = std::get_if<0>(&ended);
+  if (done != nullptr && !*done) fail(std::move(done->error()));
 }
 
 /// Attempts until the group is committed, or its failures say that it is dropped.
@@ -328,7 +373,9 @@ task<result<void>> rollout::finish_group(group_ptr group) {
   if (!slot) co_return failure(std::move(slot.error()));
   while (true) {
     co_await take_flight(group);
-    auto produced = co_await with_deadline(produce(group), within(options_.rollout_timeout));
+    const std::size_t generator = co_await take_generator(group);
+    const auto limit = within(options_.rollout_timeout);
+    auto produced = co_await with_deadline(produce(group, generator), limit);
     if (produced) produced = co_await failpoint("rollout.produced");
     if (produced) {
       auto committed = co_await shielded(commit(group));
@@ -343,11 +390,11 @@ task<result<void>> rollout::finish_group(group_ptr group) {
     if (!verdict->retry) {
       const DropReason reason =
           kind == FailureKind::data ? DropReason::data_failure : DropReason::infra_failure;
-      std::vector<std::uint64_t> one(1, group->prompt.group);
-      auto dropped = co_await shielded(drop(std::move(one), reason));
+      auto dropped = co_await shielded(give_up(group->prompt.group, reason));
       co_return std::move(dropped);
     }
     group->content_attempt = verdict->content_attempt;
+    if (kind == FailureKind::infra) group->failed_at = generator;
     state_.end_flight(group_id(group->prompt.group));
     flights_moved();
     co_await clock().after(std::chrono::nanoseconds(verdict->backoff_ns));
@@ -357,6 +404,7 @@ task<result<void>> rollout::finish_group(group_ptr group) {
 /// The group's place in replay. A wait that times out is asked again, and keeps its turn.
 task<result<void>> rollout::take_slot(group_ptr group) {
   auto request = pack(start_of(*group));
+  const waiting_time waiting(clock(), counters_->slot_wait_ns);
   while (true) {
     auto granted = co_await peers_.replay.ask(request, within(options_.gate_timeout));
     if (granted) co_return result<void>();
@@ -368,6 +416,7 @@ task<void> rollout::take_flight(group_ptr group) {
   const group_id id(group->prompt.group);
   state_.request_flight(id, group->stamp.dispatch_index);
   flights_moved();
+  const waiting_time waiting(clock(), counters_->flight_wait_ns);
   while (!state_.flying(id))
     co_await flights_moved_.raised();
 }
@@ -379,10 +428,11 @@ void rollout::flights_moved() {
 }
 
 /// Generates, scores and stages every sibling. Holds no lease: a cut never waits for it.
-task<result<void>> rollout::produce(group_ptr group) {
+task<result<void>> rollout::produce(group_ptr group, std::size_t generator) {
   group->rollouts.assign(group->siblings, sibling_rollout());
   group->failed.reset();
-  auto generated = co_await generate(group);
+  tell_begun(group); // Nothing of an attempt before is kept.
+  auto generated = co_await generate(group, generator);
   if (!generated) co_return failure(std::move(generated.error()));
   scope scoring;
   for (std::uint32_t sibling = 0; sibling < group->siblings; ++sibling)
@@ -395,12 +445,13 @@ task<result<void>> rollout::produce(group_ptr group) {
   co_return result<void>();
 }
 
-task<result<void>> rollout::generate(group_ptr group) {
-  const std::size_t chosen = least_loaded_generator();
+task<result<void>> rollout::generate(group_ptr group, std::size_t chosen) {
   const auto generator = peers_.generators[chosen];
-  abort_unless_finished guard(generator, abort_of(*group), outstanding_[chosen]);
+  abort_unless_finished guard(generator, abort_of(*group), health_, chosen);
   auto tokens = open_stream<TokenBatch>(*this, stream_credit);
-  auto request = pack(generation_of(*group, options_.max_new_tokens, tokens.id()));
+  std::optional<std::uint64_t> pin;
+  if (options_.pins) pin = pinned_version(group->stamp, *options_.pins);
+  auto request = pack(generation_of(*group, options_.max_new_tokens, tokens.id(), pin));
   auto accepted = co_await generator.ask(request, within(options_.generation_timeout));
   if (!accepted) co_return failure(std::move(accepted.error()));
   while (!all_finished(*group)) {
@@ -411,6 +462,8 @@ task<result<void>> rollout::generate(group_ptr group) {
                                                ": the token stream ended early");
     auto appended = append_tokens(*group, *(**item).operator->());
     if (!appended) co_return failure(std::move(appended.error()));
+    if (group->told_start < 0) tell_begun(group);
+    health_.saw(chosen, newest_version(*(**item).operator->()));
   }
   guard.finished();
   co_return result<void>();
@@ -483,6 +536,7 @@ task<result<void>> rollout::drop(std::vector<std::uint64_t> groups, DropReason r
     stop.group = group;
     peers_.replay.tell(pack(stop));
   }
+  counters_->groups_dropped[static_cast<std::size_t>(reason)] += groups.size();
   co_return result<void>();
 }
 
@@ -495,11 +549,6 @@ group_ptr rollout::make_group(PromptT prompt, group_stamp stamp,
   group->content_attempt = content_attempt;
   group->siblings = options_.siblings;
   return group;
-}
-
-std::size_t rollout::least_loaded_generator() const {
-  const auto least = std::ranges::min_element(outstanding_);
-  return static_cast<std::size_t>(least - outstanding_.begin());
 }
 
 } // namespace weir

@@ -2,7 +2,8 @@
 ///
 ///     reserve -> admit -> start -> generate -> score -> stage -> commit
 ///
-/// It owns no durable state; it is the origin of the mutations reserve, admit, commit and drop.
+/// It owns no durable state; it is the origin of the mutations reserve, admit, commit, drop and
+/// those of the reserve (divert, drain, replace).
 /// Each of them is one shielded transaction under one lease, and nothing that takes long
 /// (generation, rewards, staging, waiting at a gate) happens under a lease. The dispatcher starts
 /// groups in dispatch order, one after the other, so slots and permits are first come first served
@@ -14,6 +15,7 @@
 
 #include "actors/checkpoint/participant.hpp"
 #include "actors/protocols.hpp"
+#include "actors/rollout/health_state.hpp"
 #include "actors/rollout/rollout_group.hpp"
 #include "actors/rollout/rollout_state.hpp"
 #include "actors/run_counters.hpp"
@@ -23,6 +25,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,6 +43,7 @@ struct text_codec {
 struct rollout_options {
   rollout_limits limits;
   failure_limits failures;
+  health_options health;
   std::uint32_t siblings = 16;
   std::uint32_t max_new_tokens = 16;
   std::chrono::nanoseconds generation_timeout = std::chrono::seconds(300);
@@ -48,6 +53,8 @@ struct rollout_options {
   std::chrono::nanoseconds request_timeout = std::chrono::seconds(30);
   /// How long one wait at a gate or for a slot lasts before it is asked again.
   std::chrono::nanoseconds gate_timeout = std::chrono::seconds(60);
+  /// `weight_update: pinned`; without them, groups take what is live.
+  std::optional<weight_pins> pins = {};
 };
 
 /// Everybody the rollout actor asks.
@@ -91,6 +98,14 @@ private:
   task<result<void>> admit_next(next_supply next);
   task<result<void>> drop_remainder(next_supply next);
   task<result<prompt_batch>> peek(std::uint64_t count);
+  task<result<void>> take_batch(std::shared_ptr<const prompt_batch> batch, next_supply next);
+  task<result<message<AdmissionOpened>>> gate_open(std::uint64_t admission);
+
+  // The reserve (rollout_reserve.cpp).
+  task<result<void>> divert_next(next_supply next);
+  task<result<void>> drain_next(next_supply next);
+  task<void> run_spare(ledger_record spare);
+  task<void> reserve_low();
 
   // One group, from its start to its end.
   void start(group_ptr group);
@@ -98,9 +113,19 @@ private:
   task<result<void>> finish_group(group_ptr group);
   task<result<void>> take_slot(group_ptr group);
   task<void> take_flight(group_ptr group);
-  task<result<void>> produce(group_ptr group);
-  task<result<void>> generate(group_ptr group);
+  task<result<void>> produce(group_ptr group, std::size_t generator);
+  task<result<void>> generate(group_ptr group, std::size_t chosen);
+  // Generators (rollout_health.cpp).
+  task<void> watch_generators();
+  task<void> probe(std::size_t generator);
+  task<std::size_t> take_generator(group_ptr group);
   task<void> score_sibling(group_ptr group, std::uint32_t sibling);
+
+  // Groups that are too old to be worth finishing (rollout_abort.cpp).
+  task<void> give_up_stale();
+  task<result<void>> abort(group_id group);
+  task<void> aborted(group_id group);
+  void tell_begun(group_ptr group);
 
   // Mutations: one lease each, shielded by the caller.
   task<result<void>> reserve(std::shared_ptr<const prompt_batch> batch, std::uint64_t admission);
@@ -108,11 +133,13 @@ private:
   task<result<void>> commit(group_ptr group);
   task<result<failure_verdict>> record_failure(group_ptr group, FailureKind kind);
   task<result<void>> drop(std::vector<std::uint64_t> groups, DropReason reason);
+  task<result<void>> divert(std::shared_ptr<const prompt_batch> batch);
+  task<result<std::vector<ledger_record>>> drain(next_supply next);
+  task<result<void>> give_up(std::uint64_t group, DropReason reason);
 
   void flights_moved();
   [[nodiscard]] group_ptr make_group(PromptT prompt, group_stamp stamp,
                                      std::uint32_t content_attempt) const;
-  [[nodiscard]] std::size_t least_loaded_generator() const;
 
   const rollout_options options_;
   const rollout_peers peers_;
@@ -120,9 +147,15 @@ private:
   const std::shared_ptr<run_counters> counters_;
   rollout_state state_;
   std::map<group_id, PromptT> reserved_prompts_; ///< Of the groups that wait for admission.
-  std::vector<std::uint64_t> outstanding_;       ///< Groups at each generator.
+  /// Content attempts of restored groups among them, where they are not the first.
+  std::map<group_id, std::uint32_t> reserved_attempts_;
+  health_state health_;
   signal flights_moved_;
   signal group_ended_;
+  signal spares_moved_;
+  signal health_moved_;
+  std::set<group_id> aborted_; ///< Their ledger entries are gone, their coroutines not yet.
+  signal groups_aborted_;
   scope groups_;
 };
 

@@ -35,6 +35,21 @@ result<void> append_sibling(rollout_group& group, const SiblingTokens& part) {
   return {};
 }
 
+std::vector<std::unique_ptr<GroupReservationT>> reservations_of(const prompt_batch& batch,
+                                                                std::uint32_t siblings) {
+  std::vector<std::unique_ptr<GroupReservationT>> entries;
+  for (const PromptT& prompt : batch.prompts) {
+    auto entry = std::make_unique<GroupReservationT>();
+    entry->group = prompt.group;
+    entry->sample = std::make_unique<SampleId>(*prompt.sample);
+    entry->content_hash = std::make_unique<Hash128>(*prompt.content_hash);
+    entry->task = prompt.task;
+    entry->siblings = siblings;
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
 } // namespace
 
 result<void> append_tokens(rollout_group& group, const TokenBatch& batch) {
@@ -47,6 +62,16 @@ result<void> append_tokens(rollout_group& group, const TokenBatch& batch) {
 
 bool all_finished(const rollout_group& group) {
   return std::ranges::all_of(group.rollouts, &sibling_rollout::finished);
+}
+
+std::int64_t start_version_of(const rollout_group& group) {
+  std::int64_t start = -1;
+  for (const sibling_rollout& rollout : group.rollouts) {
+    if (rollout.versions.empty()) continue;
+    const auto first = static_cast<std::int64_t>(rollout.versions.front());
+    start = start < 0 ? first : std::min(start, first);
+  }
+  return start;
 }
 
 StageGroupT staged_form(const rollout_group& group) {
@@ -86,16 +111,22 @@ ReserveGroupsT reservation_of(const prompt_batch& batch, std::uint64_t admission
                               std::uint32_t siblings) {
   ReserveGroupsT request;
   request.admission = admission_id;
-  for (const PromptT& prompt : batch.prompts) {
-    auto entry = std::make_unique<GroupReservationT>();
-    entry->group = prompt.group;
-    entry->sample = std::make_unique<SampleId>(*prompt.sample);
-    entry->content_hash = std::make_unique<Hash128>(*prompt.content_hash);
-    entry->task = prompt.task;
-    entry->siblings = siblings;
-    request.groups.push_back(std::move(entry));
-  }
+  request.groups = reservations_of(batch, siblings);
   return request;
+}
+
+DivertGroupsT diversion_of(const prompt_batch& batch, std::uint32_t siblings) {
+  DivertGroupsT request;
+  request.groups = reservations_of(batch, siblings);
+  return request;
+}
+
+PromptKeyT key_of(const ledger_record& record) {
+  PromptKeyT key;
+  key.group = record.group.value;
+  key.sample = std::make_unique<SampleId>(record.sample.epoch, record.sample.position);
+  key.content_hash = std::make_unique<Hash128>(record.hash.low, record.hash.high);
+  return key;
 }
 
 StartGroupT start_of(const rollout_group& group) {
@@ -109,7 +140,7 @@ StartGroupT start_of(const rollout_group& group) {
 }
 
 GenerateGroupT generation_of(const rollout_group& group, std::uint32_t max_new_tokens,
-                             const StreamRefT& stream) {
+                             const StreamRefT& stream, std::optional<std::uint64_t> pin) {
   GenerateGroupT request;
   request.group = group.prompt.group;
   request.sample = std::make_unique<SampleId>(*group.prompt.sample);
@@ -117,9 +148,16 @@ GenerateGroupT generation_of(const rollout_group& group, std::uint32_t max_new_t
   request.siblings = group.siblings;
   request.prompt = group.prompt_tokens;
   request.max_new_tokens = max_new_tokens;
-  request.minimum_version = group.stamp.admission_version;
+  request.minimum_version = pin.value_or(group.stamp.admission_version);
+  request.pinned = pin.has_value();
   request.stream = std::make_unique<StreamRefT>(stream);
   return request;
+}
+
+std::uint64_t pinned_version(const group_stamp& stamp, const weight_pins& pins) {
+  ensure(stamp.target_step >= 0, "a pinned group is stamped");
+  const auto target = static_cast<std::uint64_t>(stamp.target_step);
+  return std::max(pins.oldest, target - std::min(target, pins.window));
 }
 
 AbortGroupT abort_of(const rollout_group& group) {
@@ -145,6 +183,8 @@ CommitGroupT commit_of(const rollout_group& group, const GroupReleased& released
   request.target_step = released.target_step();
   request.admission_version = released.admission_version();
   request.window = released.window();
+  request.content_hash = std::make_unique<Hash128>(*group.prompt.content_hash);
+  request.task = group.prompt.task;
   return request;
 }
 

@@ -1,6 +1,7 @@
 /// What one group carries from the dataset to its commit. Plain values, no actor.
 #pragma once
 
+#include "actors/sampler/ledger.hpp"
 #include "messages/message.hpp"
 
 #include <cstdint>
@@ -50,7 +51,10 @@ struct rollout_group {
   std::uint32_t content_attempt = 0;
   std::uint32_t siblings = 0;
   std::vector<sibling_rollout> rollouts;
-  std::optional<error> failed; ///< First failure of a sibling's score.
+  std::optional<error> failed;  ///< First failure of a sibling's score.
+  std::int64_t told_start = -1; ///< What replay was told of the version of its first token.
+  /// Generator of the newest infra failure: the next attempt goes to another one.
+  std::optional<std::size_t> failed_at;
 };
 
 using group_ptr = std::shared_ptr<rollout_group>;
@@ -62,6 +66,9 @@ using group_ptr = std::shared_ptr<rollout_group>;
 /// True once every sibling has its last token.
 [[nodiscard]] bool all_finished(const rollout_group& group);
 
+/// Version of the first token that is kept of any sibling; -1 while there is none.
+[[nodiscard]] std::int64_t start_version_of(const rollout_group& group);
+
 /// The staging request of a finished group: prompt and completion tokens in one row per sibling.
 [[nodiscard]] StageGroupT staged_form(const rollout_group& group);
 
@@ -70,9 +77,24 @@ using group_ptr = std::shared_ptr<rollout_group>;
 unpack_prompts(const flatbuffers::Vector<flatbuffers::Offset<Prompt>>& prompts);
 [[nodiscard]] ReserveGroupsT reservation_of(const prompt_batch& batch, std::uint64_t admission_id,
                                             std::uint32_t siblings);
+[[nodiscard]] DivertGroupsT diversion_of(const prompt_batch& batch, std::uint32_t siblings);
+/// Finds the prompt of a record in the dataset again.
+[[nodiscard]] PromptKeyT key_of(const ledger_record& record);
 [[nodiscard]] StartGroupT start_of(const rollout_group& group);
+/// With `pin`, the version that makes all of its tokens.
 [[nodiscard]] GenerateGroupT generation_of(const rollout_group& group, std::uint32_t max_new_tokens,
-                                           const StreamRefT& stream);
+                                           const StreamRefT& stream,
+                                           std::optional<std::uint64_t> pin = {});
+/// How groups name their version when weights are pinned.
+struct weight_pins {
+  std::uint64_t window = 0; ///< W.
+  /// Oldest version that exists: later than v-W only after a restore from a bundle that was made
+  /// with a smaller W, or without pins.
+  std::uint64_t oldest = 0;
+};
+/// max(0, target step - W): the gate guarantees that it exists once the group is admitted.
+/// @pre the sampler stamps
+[[nodiscard]] std::uint64_t pinned_version(const group_stamp& stamp, const weight_pins& pins);
 [[nodiscard]] AbortGroupT abort_of(const rollout_group& group);
 [[nodiscard]] DiscardGroupT discard_of(const rollout_group& group);
 [[nodiscard]] CommitGroupT commit_of(const rollout_group& group, const GroupReleased& released);

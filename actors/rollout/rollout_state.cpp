@@ -33,6 +33,7 @@ rollout_state::rollout_state(rollout_limits limits)
 void rollout_state::recover(const recovery_plan& plan) {
   ensure(next_admission_ == 0 && running_.empty(), "a plan is taken over before anything else");
   next_admission_ = plan.next_admission;
+  spares_ = plan.spares;
   reserved_.assign(plan.readmit.begin(), plan.readmit.end());
   for (const ledger_record& record : plan.dispatch)
     running_.insert(record.group);
@@ -41,17 +42,39 @@ void rollout_state::recover(const recovery_plan& plan) {
 
 next_supply rollout_state::next_move() const {
   const std::uint64_t wanted = limits_.groups_per_step;
-  if (!reserved_.empty()) {
-    const reserved_batch& front = reserved_.front();
-    const std::uint64_t present = front.groups.size();
-    if (present >= wanted || (data_ended_ && !limits_.stamps))
-      return {.move = supply_move::admit, .admission = front.admission, .groups = present};
-    if (data_ended_)
-      return {.move = supply_move::drop_remainder, .admission = front.admission, .groups = present};
-    return {.move = supply_move::reserve, .admission = front.admission, .groups = wanted - present};
+  const bool waiting = !reserved_.empty();
+  const std::uint64_t admission = waiting ? reserved_.front().admission : next_admission_;
+  const std::uint64_t present = waiting ? reserved_.front().groups.size() : 0;
+  if (reserve_is_low())
+    return {.move = supply_move::divert, .admission = admission, .groups = wanted};
+  if (present >= wanted)
+    return {.move = supply_move::admit, .admission = admission, .groups = present};
+  // Spares of a life that replaced, in one that does not: ordinary prompts again.
+  if (limits_.reserve_low == 0 && spares_ > 0)
+    return {.move = supply_move::drain,
+            .admission = admission,
+            .groups = std::min(wanted - present, spares_)};
+  if (data_ended_) return at_the_end();
+  return {.move = supply_move::reserve, .admission = admission, .groups = wanted - present};
+}
+
+/// Spares and a short tail make whole steps as long as there are enough of them. Those that are too
+/// few for one stay in the reserve while groups run: each may still replace one.
+next_supply rollout_state::at_the_end() const {
+  const std::uint64_t wanted = limits_.groups_per_step;
+  const bool waiting = !reserved_.empty();
+  const std::uint64_t admission = waiting ? reserved_.front().admission : next_admission_;
+  const std::uint64_t present = waiting ? reserved_.front().groups.size() : 0;
+  const bool whole = present + spares_ >= wanted;
+  if (spares_ > 0 && (whole || running_.empty())) {
+    const std::uint64_t missing = std::min(wanted - present, spares_);
+    return {.move = supply_move::drain, .admission = admission, .groups = missing};
   }
-  if (!data_ended_)
-    return {.move = supply_move::reserve, .admission = next_admission_, .groups = wanted};
+  if (spares_ > 0) return {.move = supply_move::wait};
+  if (waiting)
+    return {.move = limits_.stamps ? supply_move::drop_remainder : supply_move::admit,
+            .admission = admission,
+            .groups = present};
   return {.move = running_.empty() ? supply_move::finish : supply_move::wait};
 }
 

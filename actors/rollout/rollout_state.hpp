@@ -48,6 +48,8 @@ struct recovery_plan {
   /// In order of admission.
   std::vector<reserved_batch> readmit = {};
   std::uint64_t next_admission = 0;
+  /// In the reserve.
+  std::uint64_t spares = 0;
 };
 
 /// `unfinished` is the sampler's answer to ListUnfinished.
@@ -58,6 +60,8 @@ struct recovery_plan {
 /// What to do about the supply of groups.
 enum class supply_move : std::uint8_t {
   reserve,        ///< Take `groups` prompts from the dataloader into `admission`.
+  divert,         ///< Set a whole batch of `groups` aside; a shorter one joins `admission`.
+  drain,          ///< Move at most `groups` spares into `admission`.
   admit,          ///< Await the gate, then admit `admission`.
   drop_remainder, ///< Drop the groups of `admission`: no whole step is left (end_of_data).
   wait,           ///< Nothing until a running group ends.
@@ -78,6 +82,8 @@ struct rollout_limits {
   std::uint64_t inflight_max = 32;
   /// Whether the sampler stamps: then a short last batch could never be trained.
   bool stamps = true;
+  /// Low-water mark of the reserve; 0 without one.
+  std::uint64_t reserve_low = 0;
 };
 
 class rollout_state {
@@ -98,6 +104,14 @@ public:
   void admitted(std::uint64_t admission, const admission_outcome& outcome);
   /// The groups of `admission` were dropped.
   void dropped_reserved(std::uint64_t admission);
+  /// Spares that the sampler has now.
+  void spares_are(std::uint64_t spares) { spares_ = spares; }
+  /// Whether a batch is to be set aside before anything else.
+  [[nodiscard]] bool reserve_is_low() const {
+    return !data_ended_ && spares_ < limits_.reserve_low;
+  }
+  /// A spare took the place of a dropped group: it runs from here on.
+  void took_place(group_id spare) { running_.insert(spare); }
   /// A running group was committed, dropped or found to be gone. Gives its permit back.
   void finished(group_id group);
 
@@ -111,14 +125,18 @@ public:
   [[nodiscard]] const std::set<group_id>& running() const { return running_; }
   [[nodiscard]] std::uint64_t in_flight() const { return flights_.taken(); }
   [[nodiscard]] bool data_ended() const { return data_ended_; }
+  [[nodiscard]] std::uint64_t spares() const { return spares_; }
 
   /// Aborts if an invariant does not hold.
   void check_invariants() const;
 
 private:
+  [[nodiscard]] next_supply at_the_end() const;
+
   rollout_limits limits_;
   std::uint64_t next_admission_ = 0;
   bool data_ended_ = false;
+  std::uint64_t spares_ = 0;
   /// Oldest first; the front is the one to admit.
   std::deque<reserved_batch> reserved_;
   std::set<group_id> running_;

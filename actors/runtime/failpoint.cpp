@@ -19,7 +19,8 @@ namespace {
 struct armed_point {
   bool kills = false;
   detail::failpoint_hit hit;
-  std::uint64_t at = 0; ///< The hit that counts; 0: each.
+  std::uint64_t at = 0;    ///< The hit that counts; 0: each.
+  std::uint64_t every = 1; ///< Or each so many.
   std::uint64_t reached = 0;
 };
 
@@ -59,7 +60,7 @@ result<std::pair<std::string, armed_point>> parse_point(std::string_view text) {
     return failure(errc::invalid_argument, "failpoint '" + std::string(text) +
                                                "': " + std::string(why) +
                                                "; write name=kill, error, park or delay:50ms, "
-                                               "and @3 for the third time only");
+                                               "and @3 for the third time only or %3 for every third");
   };
   const auto equals = text.find('=');
   if (equals == std::string_view::npos || equals == 0) return bad("no name or no action");
@@ -70,6 +71,11 @@ result<std::pair<std::string, armed_point>> parse_point(std::string_view text) {
     if (!number || *number == 0) return bad("the count after @ is not a positive number");
     point.at = *number;
     action = action.substr(0, at);
+  } else if (const auto every = action.find('%'); every != std::string_view::npos) {
+    const auto number = parse_number(action.substr(every + 1));
+    if (!number || *number == 0) return bad("the count after % is not a positive number");
+    point.every = *number;
+    action = action.substr(0, every);
   }
   if (action == "kill") {
     point.kills = true;
@@ -126,6 +132,7 @@ failpoint_hit reach_failpoint(std::string_view name) {
   armed_point& point = place->second;
   ++point.reached;
   if (point.at != 0 && point.reached != point.at) return {};
+  if (point.reached % point.every != 0) return {};
   if (point.kills) ::kill(::getpid(), SIGKILL);
   return point.hit;
 }

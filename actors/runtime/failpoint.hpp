@@ -4,6 +4,7 @@
 /// actors has them too. A specification is a comma-separated list of
 ///   name=kill | error | park | delay:50ms      what happens when the point is reached
 ///   name=kill@3                                only at the third time
+///   name=error%20                              every twentieth time
 /// kill: SIGKILL, as a crash would. error: errc::io_failed. park: the coroutine waits until it is
 /// cancelled (plain code reports an error instead). delay: in ns, us, ms or s.
 #pragma once

@@ -30,10 +30,12 @@ run_queue::turn::~turn() {
 namespace detail {
 
 promise_base::~promise_base() {
-  ensure(queue_ == nullptr || queue_->running_ != this,
+  if (queue_ == nullptr) return;
+  ensure(queue_->running_ != this,
          "a coroutine does not destroy itself or the scope that owns it");
+  if (queue_->next_ == this) queue_->next_ = nullptr;
   // A lease on the heap may outlive the coroutine that put it there; its next holder is unknown.
-  if (queue_ != nullptr && !queue_->held_.empty()) queue_->forget_holder(*this);
+  if (!queue_->held_.empty()) queue_->forget_holder(*this);
 }
 
 void promise_base::start(run_queue& queue, promise_base* parent,
@@ -42,7 +44,7 @@ void promise_base::start(run_queue& queue, promise_base* parent,
   parent_ = parent;
   caller_ = &parent_;
   observer_ = observer;
-  queue.live_.push_back(*this);
+  queue.live_.push_new(*this);
 }
 
 void promise_base::complete() noexcept {
@@ -72,7 +74,8 @@ run_queue::~run_queue() {
 std::size_t run_queue::drain(std::size_t limit) {
   std::size_t resumed = 0;
   while (resumed < limit && !halted_) {
-    detail::promise_base* next = ready_.pop_front();
+    detail::promise_base* next = std::exchange(next_, nullptr);
+    if (next == nullptr) next = ready_.pop_front();
     if (next == nullptr) break;
     running_ = next;
     running_at_.store(next->made_at_, std::memory_order_relaxed);

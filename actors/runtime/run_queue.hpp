@@ -99,9 +99,10 @@ public:
   [[nodiscard]] const std::source_location& waits_at() const noexcept { return waits_at_; }
   /// What this coroutine waits for, in words, or waited for if it is ready. @pre suspended
   [[nodiscard]] std::string waits_for(std::chrono::nanoseconds now) const {
-    const bool described = wait_ != nullptr && !link<ready_tag>::linked();
+    const bool described = wait_ != nullptr && !ready();
     return described ? wait_->describe_wait(now) : std::string(waits_for_);
   }
+  [[nodiscard]] bool ready() const noexcept;
   /// Only starts another coroutine: left out of what people read.
   [[nodiscard]] bool wraps() const noexcept { return wraps_; }
   /// `what` is a literal; `described` says more.
@@ -183,8 +184,11 @@ public:
   ~run_queue();
 
   /// Makes a suspended coroutine ready: `call` before all others, `wake` behind them, `defer` in
-  /// the next round only (see next_round).
-  void call(detail::promise_base& ready) noexcept { ready_.push_front(ready); }
+  /// the next round only (see next_round). @pre it is not ready: whoever it waits for does this once
+  void call(detail::promise_base& ready) noexcept {
+    if (next_ != nullptr) ready_.push_front(*next_);
+    next_ = &ready;
+  }
   void wake(detail::promise_base& ready) noexcept { ready_.push_back(ready); }
   void defer(detail::promise_base& ready) noexcept { deferred_.push_back(ready); }
 
@@ -195,7 +199,7 @@ public:
   /// run on.
   void halt() noexcept { halted_ = true; }
   void go_on() noexcept { halted_ = false; }
-  [[nodiscard]] bool ready() const noexcept { return !ready_.empty(); }
+  [[nodiscard]] bool ready() const noexcept { return next_ != nullptr || !ready_.empty(); }
   [[nodiscard]] bool deferred() const noexcept { return !deferred_.empty(); }
   /// Makes those ready that gave up the rest of their turn (`yield`).
   void next_round() noexcept { ready_.take_all(deferred_); }
@@ -269,6 +273,8 @@ private:
   run_queue_host* host_ = nullptr;
   detail::frame_pool frames_;
   detail::timer_heap timers_;
+  /// Before all of `ready_`. A call and a return pass through here alone: no list is touched.
+  detail::promise_base* next_ = nullptr;
   detail::link_list<detail::promise_base, detail::ready_tag> ready_;
   detail::link_list<detail::promise_base, detail::ready_tag> deferred_;
   detail::link_list<detail::promise_base, detail::live_tag> live_;
@@ -283,6 +289,10 @@ private:
 };
 
 namespace detail {
+
+inline bool promise_base::ready() const noexcept {
+  return link<ready_tag>::linked() || (queue_ != nullptr && queue_->next_ == this);
+}
 
 /// For a kind of wait that no lease may be held across.
 inline void ensure_without_lease(const char* wait, std::source_location where) {

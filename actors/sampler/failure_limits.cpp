@@ -32,6 +32,12 @@ result<void> validate_failure_limits(const failure_limits& limits, bool sampler_
     return refuse("rollout_failure.max_backoff_s must be at least rollout_failure.backoff_base_s");
   if (!(limits.min_step_batch_fraction >= 0.0 && limits.min_step_batch_fraction <= 1.0))
     return refuse("rollout_failure.min_step_batch_fraction: must be from 0 to 1");
+  if (limits.replace_dropped_prompts && limits.max_replacement_attempts == 0)
+    return refuse("rollout_failure.on_dropped_prompt replace needs "
+                  "rollout_failure.max_replacement_attempts of at least 1");
+  if (limits.replace_dropped_prompts && limits.replacement_reserve_prompts == 0)
+    return refuse("rollout_failure.on_dropped_prompt replace needs "
+                  "rollout_failure.replacement_reserve_prompts of at least 1");
   if (!sampler_stamps && limits.max_skipped_prompts > 0)
     return refuse("rollout_failure.max_skipped_prompts above 0 needs a sampler that stamps: set "
                   "async_rl.sampler.name to in_order, or the budget to 0");

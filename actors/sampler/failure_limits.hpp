@@ -28,6 +28,13 @@ struct failure_limits {
   double min_step_batch_fraction = 0.9;
   /// Incarnations in which a group may be dispatched before that counts as a data failure.
   std::uint32_t max_dispatches_per_attempt = 3;
+  /// `on_dropped_prompt: replace`: a spare takes the place of a dropped group in its step, as far
+  /// as the two limits below go; a step is short only beyond them.
+  bool replace_dropped_prompts = false;
+  /// Spares that one place of a step may use up.
+  std::uint32_t max_replacement_attempts = 1;
+  /// Low-water mark: below it, a batch of the dataloader is set aside as spares.
+  std::uint64_t replacement_reserve_prompts = 1;
 };
 
 enum class failure_kind : std::uint8_t { infra, data };

@@ -63,6 +63,7 @@ std::unique_ptr<LedgerRecordT> pack_record(const ledger_record& record) {
   packed->data_attempts = record.data_attempts;
   packed->infra_attempts = record.infra_attempts;
   packed->dispatches = record.dispatches;
+  packed->replacements = record.replacements;
   for (const sibling_record& sibling : record.sibling_records)
     packed->sibling_records.push_back(pack(sibling));
   return packed;
@@ -90,6 +91,7 @@ result<ledger_record> unpack_record(const LedgerRecordT& packed) {
   record.data_attempts = packed.data_attempts;
   record.infra_attempts = packed.infra_attempts;
   record.dispatches = packed.dispatches;
+  record.replacements = packed.replacements;
   for (const auto& sibling : packed.sibling_records) {
     sibling_record one{.sibling = sibling->sibling,
                        .sealed = sibling->sealed,
@@ -208,10 +210,28 @@ const ledger_record* sampler_image::find(group_id group) const {
   return record == nullptr ? nullptr : record->get();
 }
 
+void sampler_image::set_aside(group_reservation spare) {
+  in_reserve.add(spare.group);
+  const std::uint64_t key = spare.group.value;
+  const bool is_new =
+      reserve.insert(key, std::make_shared<const group_reservation>(std::move(spare)));
+  ensure(is_new, "a spare is set aside once");
+}
+
+group_reservation sampler_image::take_spare(group_id group) {
+  const auto* found = reserve.find(group.value);
+  ensure(found != nullptr, "only a spare is taken out of the reserve");
+  group_reservation spare = **found;
+  reserve.erase(group.value);
+  in_reserve.remove(group);
+  return spare;
+}
+
 void add_tallies(const sampler_image& image, cut_tallies& tallies) {
   tallies.of(group_state::reserved) += image.reserved;
   tallies.of(group_state::admitted) += image.admitted;
   tallies.of(group_state::dropped) += image.dropped.total();
+  tallies.of(group_state::in_reserve) += image.in_reserve;
 }
 
 std::vector<ledger_record> in_dispatch_order(const ledger_map& ledger) {
@@ -255,6 +275,9 @@ std::vector<std::byte> encode(const sampler_image& image, epoch_id epoch) {
   }
   packed.skipped_prompts = image.skipped_prompts;
   packed.consecutive_dropped = image.consecutive_dropped;
+  packed.spares = image.in_reserve.count;
+  packed.replaced_prompt_groups = image.replaced_prompt_groups;
+  packed.promoted_prompt_groups = image.promoted_prompt_groups;
   return pack_section(packed);
 }
 
@@ -276,6 +299,9 @@ result<decoded_sampler> decode_sampler(std::span<const std::byte> section) {
   image.next_admission = packed->next_admission;
   image.skipped_prompts = packed->skipped_prompts;
   image.consecutive_dropped = packed->consecutive_dropped;
+  image.replaced_prompt_groups = packed->replaced_prompt_groups;
+  image.promoted_prompt_groups = packed->promoted_prompt_groups;
+  decoded.spares = packed->spares;
   if (auto done = unpack_records(*packed, image); !done) return failure(done.error());
   if (auto done = unpack_drops(packed->dropped, image.dropped); !done) return failure(done.error());
   if (auto done = check_image(image); !done) return failure(done.error());
@@ -291,7 +317,11 @@ result<void> check_image(const sampler_image& image) {
   std::map<std::uint64_t, const ledger_record*> admissions;
   image.ledger.for_each([&](std::uint64_t key, const std::shared_ptr<const ledger_record>& record) {
     fault = fault_of(image, key, *record);
-    const auto first = admissions.emplace(record->admission, record.get()).first->second;
+    // One that took the place of another one may have another stamp: it repaid a lender.
+    const bool took_a_place = record->replacements > 0;
+    const auto first = took_a_place
+                           ? record.get()
+                           : admissions.emplace(record->admission, record.get()).first->second;
     if (!fault && admission_terms(*first) != admission_terms(*record))
       fault = "and " + name_of(first->group) + " are of admission " +
               std::to_string(record->admission) + ", but disagree on phase or stamp";

@@ -44,13 +44,15 @@ struct sibling_record {
   friend bool operator==(const sibling_record&, const sibling_record&) = default;
 };
 
-/// A prompt that is about to be reserved.
+/// A prompt that is about to be reserved, or a spare.
 struct group_reservation {
   group_id group = {};
   sample_id sample = {};
   content_hash hash = {};
   std::string task = {};
   std::uint32_t siblings = 0;
+
+  friend bool operator==(const group_reservation&, const group_reservation&) = default;
 };
 
 /// One unfinished group.
@@ -74,6 +76,8 @@ struct ledger_record {
   std::uint32_t infra_attempts = 0;
   /// Incarnations in which the group was dispatched without an end.
   std::uint32_t dispatches = 0;
+  /// Groups that held this place of a step before, and were dropped.
+  std::uint32_t replacements = 0;
   std::vector<sibling_record> sibling_records = {};
 
   friend bool operator==(const ledger_record&, const ledger_record&) = default;
@@ -86,6 +90,8 @@ struct ledger_record {
 using ledger_map = dataplane::persistent_map<std::shared_ptr<const ledger_record>>;
 /// Groups that a stamped step will not get, by step. No entry means none.
 using shortfall_map = dataplane::persistent_map<std::uint64_t>;
+/// Spares by group id: prompts set aside to take the places of dropped ones.
+using reserve_map = dataplane::persistent_map<std::shared_ptr<const group_reservation>>;
 
 /// See the head of this file.
 struct sampler_image {
@@ -101,15 +107,27 @@ struct sampler_image {
   drop_tallies dropped = {};
   std::uint64_t skipped_prompts = 0;
   std::uint64_t consecutive_dropped = 0;
-  /// Terms of the conservation law; they follow from the ledger and are not stored.
+  /// In a file of its own: replacement_reserve.hpp.
+  reserve_map reserve = {};
+  std::uint64_t replaced_prompt_groups = 0;
+  std::uint64_t promoted_prompt_groups = 0;
+  /// Terms of the conservation law; they follow from the above and are not stored.
   group_tally reserved = {};
   group_tally admitted = {};
+  group_tally in_reserve = {};
 
   /// Adds, replaces or removes a record, keeping the tallies.
   void put(ledger_record record);
   void erase(group_id group);
   [[nodiscard]] const ledger_record* find(group_id group) const;
+  /// Adds a spare, or takes one out. @pre It is not there, or it is.
+  void set_aside(group_reservation spare);
+  [[nodiscard]] group_reservation take_spare(group_id group);
 };
+
+/// The event of a transition of a record that is (or was) in the ledger.
+[[nodiscard]] group_event event_of(const ledger_record& record, group_state from, group_state to,
+                                   std::uint64_t transaction);
 
 /// Adds the terms of the conservation law that the sampler owns.
 void add_tallies(const sampler_image& image, cut_tallies& tallies);
@@ -122,7 +140,8 @@ void add_tallies(const sampler_image& image, cut_tallies& tallies);
 [[nodiscard]] std::unique_ptr<LedgerRecordT> pack_record(const ledger_record& record);
 [[nodiscard]] result<ledger_record> unpack_record(const LedgerRecordT& packed);
 
-inline constexpr std::uint32_t rollout_recovery_format = 1;
+/// Format 1 had no reserve.
+inline constexpr std::uint32_t rollout_recovery_format = 2;
 
 /// The bytes of `rollout_recovery.fb`. Runs off the barrier, on any thread.
 [[nodiscard]] std::vector<std::byte> encode(const sampler_image& image, epoch_id epoch);
@@ -131,6 +150,8 @@ inline constexpr std::uint32_t rollout_recovery_format = 1;
 struct decoded_sampler {
   sampler_image image = {};
   epoch_id epoch = {};
+  /// Spares that `replacement_reserve.fb` holds; without any there is no such file.
+  std::uint64_t spares = 0;
 };
 
 /// Reads `rollout_recovery.fb`, all or nothing. Errors: corrupt for bytes that fail verification,

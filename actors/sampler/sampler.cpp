@@ -1,5 +1,7 @@
 #include "actors/sampler/sampler.hpp"
 
+#include "actors/sampler/replacement_reserve.hpp"
+
 #include <tuple>
 #include <utility>
 
@@ -7,9 +9,10 @@ namespace weir {
 
 namespace {
 
-result<std::vector<group_reservation>> reservations_of(const ReserveGroups& request) {
+using wire_reservations = flatbuffers::Vector<flatbuffers::Offset<GroupReservation>>;
+
+result<std::vector<group_reservation>> reservations_of(const wire_reservations* entries) {
   std::vector<group_reservation> groups;
-  const auto* const entries = request.groups();
   for (flatbuffers::uoffset_t i = 0; entries != nullptr && i < entries->size(); ++i) {
     const GroupReservation& entry = *entries->Get(i);
     if (entry.sample() == nullptr || entry.content_hash() == nullptr)
@@ -34,6 +37,18 @@ result<drop_reason> reason_of(DropReason reason) {
   return static_cast<drop_reason>(number);
 }
 
+/// The ledger, and the reserve where there is one.
+result<std::vector<dataplane::finished_section>> write_sections(const section_target& target,
+                                                                const sampler_image& image) {
+  auto written = write_one_section(target, "rollout_recovery.fb", encode(image, target.epoch));
+  if (!written || image.reserve.empty()) return written;
+  auto reserve =
+      write_one_section(target, replacement_reserve_file, encode_reserve(image, target.epoch));
+  if (!reserve) return reserve;
+  written->push_back(std::move(reserve->front()));
+  return written;
+}
+
 } // namespace
 
 sampler::sampler(context ctx, sampler_state state, event_sink& events,
@@ -45,6 +60,10 @@ sampler::sampler(context ctx, sampler_state state, event_sink& events,
   serve(&sampler::on_admit);
   serve(&sampler::on_release_group);
   serve(&sampler::on_drop);
+  serve(&sampler::on_divert);
+  serve(&sampler::on_drain);
+  serve(&sampler::on_replace);
+  serve(&sampler::on_repay);
   serve(&sampler::on_failure);
   serve(&sampler::on_settle);
   serve(&sampler::on_list);
@@ -54,7 +73,7 @@ sampler::sampler(context ctx, sampler_state state, event_sink& events,
 
 task<result<message<GroupsReserved>>> sampler::on_reserve(lease_ref lease,
                                                           message<ReserveGroups> request) {
-  const auto groups = reservations_of(*request);
+  const auto groups = reservations_of(request->groups());
   if (!groups) co_return failure(groups.error());
   const auto unfinished =
       state_.reserve(request->admission(), *groups, events(), lease.transaction());
@@ -68,8 +87,12 @@ task<result<message<GroupsReserved>>> sampler::on_reserve(lease_ref lease,
 task<result<message<AdmissionOpened>>>
 sampler::on_await_admission(message<AwaitAdmission> request) {
   std::ignore = request; // The gate is one for all admissions; which of them it is decides admit.
-  while (!state_.gate_open())
+  while (true) {
+    const auto open = state_.may_admit();
+    if (!open) co_return failure(open.error());
+    if (*open) break;
     co_await version_moved_.raised();
+  }
   AdmissionOpenedT answer;
   answer.dispatch_index = state_.next_dispatch_index();
   co_return pack(answer);
@@ -126,6 +149,60 @@ task<result<message<GroupsDropped>>> sampler::on_drop(lease_ref lease,
   co_return pack(answer);
 }
 
+task<result<message<GroupsDiverted>>> sampler::on_divert(lease_ref lease,
+                                                         message<DivertGroups> request) {
+  const auto groups = reservations_of(request->groups());
+  if (!groups) co_return failure(groups.error());
+  const auto spares = state_.divert(*groups, events(), lease.transaction());
+  if (!spares) co_return failure(spares.error());
+  applied(lease);
+  GroupsDivertedT answer;
+  answer.spares = *spares;
+  co_return pack(answer);
+}
+
+task<result<message<ReserveDrained>>> sampler::on_drain(lease_ref lease,
+                                                        message<DrainReserve> request) {
+  const auto drained =
+      state_.drain(request->admission(), request->count(), events(), lease.transaction());
+  if (!drained) co_return failure(drained.error());
+  applied(lease);
+  ReserveDrainedT answer;
+  for (const ledger_record& record : *drained)
+    answer.groups.push_back(pack_record(record));
+  answer.spares = state_.spares();
+  co_return pack(answer);
+}
+
+task<result<message<GroupReplaced>>> sampler::on_replace(lease_ref lease,
+                                                         message<ReplaceGroup> request) {
+  const auto reason = reason_of(request->reason());
+  if (!reason) co_return failure(reason.error());
+  const auto outcome =
+      state_.replace(group_id(request->group()), *reason, events(), lease.transaction());
+  if (!outcome) co_return failure(outcome.error());
+  GroupReplacedT answer;
+  answer.dropped = outcome->has_value();
+  if (answer.dropped) applied(lease);
+  if (answer.dropped && (*outcome)->spare) answer.spare = pack_record(*(*outcome)->spare);
+  answer.spares = state_.spares();
+  co_return pack(answer);
+}
+
+task<result<message<GroupRepaid>>> sampler::on_repay(lease_ref lease, message<RepayGroup> request) {
+  lent_stamp stamp;
+  stamp.dispatch_index = request->dispatch_index();
+  stamp.target_step = request->target_step();
+  stamp.admission_version = weight_version(request->admission_version());
+  const auto repaid =
+      state_.repay(group_id(request->group()), stamp, events(), lease.transaction());
+  if (!repaid) co_return failure(repaid.error());
+  applied(lease);
+  GroupRepaidT answer;
+  answer.group = pack_record(*repaid);
+  co_return pack(answer);
+}
+
 task<result<message<FailureRecorded>>> sampler::on_failure(lease_ref lease,
                                                            message<RecordFailure> request) {
   const auto kind = request->kind() == FailureKind::data ? failure_kind::data : failure_kind::infra;
@@ -149,6 +226,7 @@ task<result<message<StepSettled>>> sampler::on_settle(lease_ref lease,
   applied(lease);
   StepSettledT answer;
   answer.step = request->step();
+  answer.dropped = state_.capture().dropped.total().count;
   co_return pack(answer);
 }
 
@@ -156,6 +234,7 @@ task<result<message<UnfinishedListed>>> sampler::on_list(message<ListUnfinished>
   std::ignore = request; // It has no fields.
   UnfinishedListedT answer;
   answer.next_admission = state_.next_admission();
+  answer.spares = state_.spares();
   for (const ledger_record& record : state_.unfinished())
     answer.groups.push_back(pack_record(record));
   co_return pack(answer);
@@ -177,9 +256,7 @@ captured_section sampler::capture() {
   section.sequence = events().newest();
   const sampler_image image = state_.capture();
   add_tallies(image, section.tallies);
-  section.write = [image](const section_target& target) {
-    return write_one_section(target, "rollout_recovery.fb", encode(image, target.epoch));
-  };
+  section.write = [image](const section_target& target) { return write_sections(target, image); };
   return section;
 }
 

@@ -28,6 +28,10 @@ private:
   task<result<message<GroupReleased>>> on_release_group(lease_ref lease,
                                                         message<ReleaseGroup> request);
   task<result<message<GroupsDropped>>> on_drop(lease_ref lease, message<DropGroups> request);
+  task<result<message<GroupsDiverted>>> on_divert(lease_ref lease, message<DivertGroups> request);
+  task<result<message<ReserveDrained>>> on_drain(lease_ref lease, message<DrainReserve> request);
+  task<result<message<GroupReplaced>>> on_replace(lease_ref lease, message<ReplaceGroup> request);
+  task<result<message<GroupRepaid>>> on_repay(lease_ref lease, message<RepayGroup> request);
   task<result<message<FailureRecorded>>> on_failure(lease_ref lease,
                                                     message<RecordFailure> request);
   task<result<message<StepSettled>>> on_settle(lease_ref lease, message<SettleStep> request);

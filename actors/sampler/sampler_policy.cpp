@@ -2,41 +2,110 @@
 
 #include "messages/rule.hpp"
 
-#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
 #include <tuple>
 
 namespace weir {
 
 namespace {
 
-/// Whether generation of `slot` began before the window of a step at `version`.
-bool outside_window(const policy_slot& slot, weight_version version) {
-  return slot.start_version && slot.start_version->value + slot.window < version.value;
-}
+constexpr std::array<std::string_view, 4> built_in_names = {"in_order", "weight_fifo",
+                                                            "ready_first", "windowed"};
 
-std::vector<group_id> ids_of(std::span<const policy_slot* const> slots) {
+/// Slots by index, in the order in which a step takes them.
+using slot_places = std::vector<std::size_t>;
+
+std::vector<group_id> ids_of(const slot_view& slots, const slot_places& places) {
   std::vector<group_id> ids;
-  ids.reserve(slots.size());
-  for (const policy_slot* slot : slots)
-    ids.push_back(slot->group);
+  ids.reserve(places.size());
+  for (const std::size_t at : places)
+    ids.push_back(slots.group[at]);
   return ids;
 }
 
-/// What the three gated built-in policies share. The gate lets generation run W versions ahead.
-class gated_policy : public sampler_policy {
-public:
-  explicit gated_policy(std::uint64_t window) : window_(window) {}
-  [[nodiscard]] std::uint64_t window() const override { return window_; }
-  [[nodiscard]] bool gated() const override { return true; }
-  [[nodiscard]] bool stamps() const override { return false; }
-  [[nodiscard]] bool supports_buffer_checkpoint() const override { return true; }
-  [[nodiscard]] bool gate_open(std::int64_t dispatched, weight_version live) const override {
-    return dispatched < 0 || static_cast<std::uint64_t>(dispatched) < live.value + window_;
+/// The first slot from `at` on that is not ready. Few are: the search is the library's.
+std::size_t next_unready(const slot_view& slots, std::size_t at) {
+  const void* const found = std::memchr(slots.ready + at, 0, slots.size - at);
+  if (found == nullptr) return slots.size;
+  return static_cast<std::size_t>(static_cast<const std::uint8_t*>(found) - slots.ready);
+}
+
+/// The first `most` slots that `chosen` accepts, in dispatch order.
+template <class Predicate>
+slot_places places_where(const slot_view& slots, std::uint64_t most, Predicate chosen) {
+  slot_places places;
+  for (std::size_t at = 0; at < slots.size && places.size() < most; ++at)
+    if (chosen(at)) places.push_back(at);
+  return places;
+}
+
+constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
+
+/// The ids of all slots that `chosen` accepts. Every slot is written and only the accepted ones are
+/// kept: no branch depends on the answers, which come in any pattern.
+template <class Predicate>
+std::vector<group_id> ids_where(const slot_view& slots, Predicate chosen) {
+  std::vector<group_id> ids(slots.size);
+  std::size_t kept = 0;
+  for (std::size_t at = 0; at < slots.size; ++at) {
+    ids[kept] = slots.group[at];
+    kept += chosen(at) ? 1 : 0;
   }
-  [[nodiscard]] std::int64_t stamp(std::int64_t) const override { return -1; }
+  ids.resize(kept);
+  return ids;
+}
+
+/// Leaves the `most` smallest in order. Keys are unique: the dispatch order decides among equals.
+template <class Key>
+void keep_first(slot_places& places, std::uint64_t most, Key key) {
+  const std::size_t kept = std::min<std::size_t>(places.size(), most);
+  const auto middle = places.begin() + static_cast<std::ptrdiff_t>(kept);
+  std::ranges::partial_sort(places, middle, {}, key);
+  places.resize(kept);
+}
+
+/// What the built-in policies share: rules of a selection, and staleness slot by slot.
+class built_in_policy : public sampler_policy {
+public:
+  explicit built_in_policy(std::uint64_t window) : window_(window) {}
+  [[nodiscard]] std::uint64_t window() const final { return window_; }
+  [[nodiscard]] bool supports_buffer_checkpoint() const final { return true; }
+
+  [[nodiscard]] result<std::vector<group_id>> select(const slot_view& slots,
+                                                     const selection& wanted) const final {
+    if (auto fine = check_selection(wanted); !fine) return failure(std::move(fine.error()));
+    const slot_view seen = wanted.ready_prefix_only ? ready_prefix(slots) : slots;
+    const slot_places places = eligible(seen, wanted);
+    if (places.size() < wanted.groups_min) return std::vector<group_id>();
+    return ids_of(seen, places);
+  }
+
+protected:
+  /// Ready groups that the step may train on, best first, at most `groups_max`.
+  [[nodiscard]] virtual slot_places eligible(const slot_view& slots,
+                                             const selection& wanted) const = 0;
+
+  [[nodiscard]] static std::vector<group_id> ready_outside_window(const slot_view& slots,
+                                                                  weight_version version) {
+    return ids_where(slots, [&](std::size_t at) {
+      return (slots.ready[at] != 0) & slots.outside_window(at, version);
+    });
+  }
 
 private:
   std::uint64_t window_;
+};
+
+/// The gate lets generation run W versions ahead.
+class gated_policy : public built_in_policy {
+public:
+  using built_in_policy::built_in_policy;
+  [[nodiscard]] bool gated() const final { return true; }
+  [[nodiscard]] result<bool> admits(std::int64_t dispatched, weight_version live) const final {
+    return dispatched < 0 || static_cast<std::uint64_t>(dispatched) < live.value + window();
+  }
 };
 
 class in_order_policy final : public gated_policy {
@@ -44,22 +113,22 @@ public:
   using gated_policy::gated_policy;
   [[nodiscard]] std::string_view name() const override { return "in_order"; }
   [[nodiscard]] bool stamps() const override { return true; }
-  [[nodiscard]] std::int64_t stamp(std::int64_t dispatch_index) const override {
-    return dispatch_index;
+  /// By its step, never by its weights: a straggler of a future step stays useful.
+  [[nodiscard]] result<std::vector<group_id>> evict(const slot_view& slots,
+                                                    weight_version version) const override {
+    const auto step = static_cast<std::int64_t>(version.value);
+    return ids_where(slots, [&](std::size_t at) {
+      return (slots.target_step[at] < step) & (slots.ready[at] != 0);
+    });
   }
 
 protected:
-  [[nodiscard]] std::vector<group_id> eligible(std::span<const policy_slot> slots,
-                                               weight_version version) const override {
-    std::vector<group_id> chosen;
-    for (const policy_slot& slot : slots)
-      if (slot.ready && slot.target_step == static_cast<std::int64_t>(version.value))
-        chosen.push_back(slot.group);
-    return chosen;
-  }
-  /// By its step, never by its weights: a straggler of a future step stays useful.
-  [[nodiscard]] bool stale(const policy_slot& slot, weight_version version) const override {
-    return slot.target_step < static_cast<std::int64_t>(version.value);
+  [[nodiscard]] slot_places eligible(const slot_view& slots,
+                                     const selection& wanted) const override {
+    const auto step = static_cast<std::int64_t>(wanted.version.value);
+    return places_where(slots, wanted.groups_max, [&](std::size_t at) {
+      return slots.target_step[at] == step && slots.ready[at] != 0;
+    });
   }
 };
 
@@ -68,45 +137,54 @@ public:
   using gated_policy::gated_policy;
   [[nodiscard]] std::string_view name() const override { return "weight_fifo"; }
   [[nodiscard]] bool evicts_by_weight() const override { return true; }
+  [[nodiscard]] result<std::vector<group_id>> evict(const slot_view& slots,
+                                                    weight_version version) const override {
+    return ready_outside_window(slots, version);
+  }
 
 protected:
   /// Oldest admission version first, and nothing of a later one while a group of an older one is
   /// unfinished. By admission, not by start: a batch that straddles an update would wedge. What is
   /// stale waits for its eviction, and nobody waits for it: a step may come before the evictor.
-  [[nodiscard]] std::vector<group_id> eligible(std::span<const policy_slot> slots,
-                                               weight_version version) const override {
-    if (!enforced(rule::fifo_by_admission_version)) return eligible_by_start(slots);
-    std::optional<weight_version> oldest_unready;
-    std::vector<const policy_slot*> chosen;
-    for (const policy_slot& slot : slots)
-      if (!slot.ready && (!oldest_unready || slot.admission_version < *oldest_unready))
-        oldest_unready = slot.admission_version;
-    for (const policy_slot& slot : slots)
-      if (slot.ready && !stale(slot, version) &&
-          (!oldest_unready || slot.admission_version <= *oldest_unready))
-        chosen.push_back(&slot);
-    std::ranges::sort(chosen, {}, [](const policy_slot* slot) {
-      return std::tuple(slot->admission_version, slot->dispatch_index, slot->group);
-    });
-    return ids_of(chosen);
-  }
-  [[nodiscard]] bool stale(const policy_slot& slot, weight_version version) const override {
-    return outside_window(slot, version);
+  [[nodiscard]] slot_places eligible(const slot_view& slots,
+                                     const selection& wanted) const override {
+    if (!enforced(rule::fifo_by_admission_version)) return eligible_by_start(slots, wanted);
+    const weight_version oldest_unready = oldest_unready_admission(slots);
+    // Nearly always: versions rise with dispatch. Not after every resume.
+    const bool in_order =
+        std::is_sorted(slots.admission_version, slots.admission_version + slots.size);
+    const auto chosen = [&](std::size_t at) {
+      return slots.ready[at] != 0 && slots.admission_version[at] <= oldest_unready &&
+             !slots.outside_window(at, wanted.version);
+    };
+    slot_places places = places_where(slots, in_order ? wanted.groups_max : no_limit, chosen);
+    if (!in_order)
+      keep_first(places, wanted.groups_max,
+                 [&](std::size_t at) { return std::tuple(slots.admission_version[at], at); });
+    return places;
   }
 
 private:
+  [[nodiscard]] static weight_version oldest_unready_admission(const slot_view& slots) {
+    weight_version oldest = unset_version;
+    for (std::size_t at = next_unready(slots, 0); at < slots.size; at = next_unready(slots, at + 1))
+      oldest = std::min(oldest, slots.admission_version[at]);
+    return oldest;
+  }
   /// What the suspended rule forbids: only groups of the oldest start version that a slot holds. A
   /// group without a token will start at its admission version at the earliest.
-  [[nodiscard]] static std::vector<group_id> eligible_by_start(std::span<const policy_slot> slots) {
-    const auto start = [](const policy_slot& slot) {
-      return slot.start_version.value_or(slot.admission_version);
+  [[nodiscard]] static slot_places eligible_by_start(const slot_view& slots,
+                                                     const selection& wanted) {
+    const auto start = [&slots](std::size_t at) {
+      return slots.start_version[at] == unset_version ? slots.admission_version[at]
+                                                      : slots.start_version[at];
     };
-    std::vector<group_id> chosen;
-    if (slots.empty()) return chosen;
-    const weight_version oldest = start(*std::ranges::min_element(slots, {}, start));
-    for (const policy_slot& slot : slots)
-      if (slot.ready && start(slot) == oldest) chosen.push_back(slot.group);
-    return chosen;
+    weight_version oldest = unset_version;
+    for (std::size_t at = 0; at < slots.size; ++at)
+      oldest = std::min(oldest, start(at));
+    return places_where(slots, wanted.groups_max, [&](std::size_t at) {
+      return slots.ready[at] != 0 && start(at) == oldest;
+    });
   }
 };
 
@@ -117,95 +195,64 @@ public:
   [[nodiscard]] bool bounds_staleness() const override { return false; }
 
 protected:
-  [[nodiscard]] std::vector<group_id> eligible(std::span<const policy_slot> slots,
-                                               weight_version version) const override {
-    std::vector<group_id> chosen;
-    for (const policy_slot& slot : slots)
-      if (slot.ready && slot.start_version && *slot.start_version <= version)
-        chosen.push_back(slot.group);
-    return chosen;
+  [[nodiscard]] slot_places eligible(const slot_view& slots,
+                                     const selection& wanted) const override {
+    return places_where(slots, wanted.groups_max, [&](std::size_t at) {
+      return slots.ready[at] != 0 && slots.start_version[at] <= wanted.version;
+    });
   }
-  [[nodiscard]] bool stale(const policy_slot&, weight_version) const override { return false; }
 };
 
-class windowed_policy final : public sampler_policy {
+class windowed_policy final : public built_in_policy {
 public:
   windowed_policy(std::uint64_t window, bool freshest_first)
-      : window_(window), freshest_first_(freshest_first) {}
+      : built_in_policy(window), freshest_first_(freshest_first) {}
   [[nodiscard]] std::string_view name() const override { return "windowed"; }
   [[nodiscard]] bool evicts_by_weight() const override { return true; }
-  [[nodiscard]] std::uint64_t window() const override { return window_; }
   [[nodiscard]] bool gated() const override { return false; }
-  [[nodiscard]] bool stamps() const override { return false; }
-  [[nodiscard]] bool supports_buffer_checkpoint() const override { return true; }
-  [[nodiscard]] bool gate_open(std::int64_t, weight_version) const override { return true; }
-  [[nodiscard]] std::int64_t stamp(std::int64_t) const override { return -1; }
-  [[nodiscard]] std::vector<group_id> abort_in_flight(std::span<const policy_slot> slots,
-                                                      weight_version version) const override {
-    std::vector<group_id> chosen;
-    for (const policy_slot& slot : slots)
-      if (!slot.ready && outside_window(slot, version)) chosen.push_back(slot.group);
-    return chosen;
+  [[nodiscard]] result<bool> admits(std::int64_t, weight_version) const override { return true; }
+  [[nodiscard]] result<std::vector<group_id>> evict(const slot_view& slots,
+                                                    weight_version version) const override {
+    return ready_outside_window(slots, version);
+  }
+  [[nodiscard]] result<std::vector<group_id>>
+  abort_in_flight(const slot_view& slots, weight_version version) const override {
+    return ids_where(slots, [&](std::size_t at) {
+      return (slots.ready[at] == 0) & slots.outside_window(at, version);
+    });
   }
 
 protected:
-  [[nodiscard]] std::vector<group_id> eligible(std::span<const policy_slot> slots,
-                                               weight_version version) const override {
-    std::vector<const policy_slot*> chosen;
-    for (const policy_slot& slot : slots)
-      if (slot.ready && slot.start_version && *slot.start_version <= version &&
-          !outside_window(slot, version))
-        chosen.push_back(&slot);
+  [[nodiscard]] slot_places eligible(const slot_view& slots,
+                                     const selection& wanted) const override {
+    const auto chosen = [&](std::size_t at) {
+      return slots.ready[at] != 0 && slots.start_version[at] <= wanted.version &&
+             !slots.outside_window(at, wanted.version);
+    };
+    slot_places places =
+        places_where(slots, freshest_first_ ? no_limit : wanted.groups_max, chosen);
     if (freshest_first_)
-      std::ranges::sort(chosen, [](const policy_slot* left, const policy_slot* right) {
-        // The newest start version first; dispatch order among equals.
-        return std::tuple(*right->start_version, left->dispatch_index, left->group) <
-               std::tuple(*left->start_version, right->dispatch_index, right->group);
+      keep_first(places, wanted.groups_max, [&](std::size_t at) {
+        return std::tuple(wanted.version.value - slots.start_version[at].value, at);
       });
-    return ids_of(chosen);
-  }
-  [[nodiscard]] bool stale(const policy_slot& slot, weight_version version) const override {
-    return outside_window(slot, version);
+    return places;
   }
 
 private:
-  std::uint64_t window_;
   bool freshest_first_;
 };
 
-/// The ready slots before the first one that is not ready.
-std::span<const policy_slot> ready_prefix(std::span<const policy_slot> slots) {
-  const auto unready = std::ranges::find(slots, false, &policy_slot::ready);
-  return slots.first(static_cast<std::size_t>(unready - slots.begin()));
-}
-
 } // namespace
 
-result<std::vector<group_id>> sampler_policy::select(std::span<const policy_slot> slots,
-                                                     const selection& wanted) const {
-  if (wanted.groups_min < 1 || wanted.groups_max < wanted.groups_min)
-    return failure(errc::invalid_argument, "a selection of " + std::to_string(wanted.groups_min) +
-                                               " to " + std::to_string(wanted.groups_max) +
-                                               " groups asks for nothing");
-  const auto visible = wanted.ready_prefix_only ? ready_prefix(slots) : slots;
-  std::vector<group_id> chosen = eligible(visible, wanted.version);
-  if (chosen.size() < wanted.groups_min) chosen.clear();
-  if (chosen.size() > wanted.groups_max)
-    chosen.erase(chosen.begin() + static_cast<std::ptrdiff_t>(wanted.groups_max), chosen.end());
-  return chosen;
+result<void> check_selection(const selection& wanted) {
+  if (wanted.groups_min >= 1 && wanted.groups_max >= wanted.groups_min) return {};
+  return failure(errc::invalid_argument, "a selection of " + std::to_string(wanted.groups_min) +
+                                             " to " + std::to_string(wanted.groups_max) +
+                                             " groups asks for nothing");
 }
 
-std::vector<group_id> sampler_policy::evict(std::span<const policy_slot> slots,
-                                            weight_version version) const {
-  std::vector<group_id> chosen;
-  for (const policy_slot& slot : slots)
-    if (slot.ready && stale(slot, version)) chosen.push_back(slot.group);
-  return chosen;
-}
-
-std::vector<group_id> sampler_policy::abort_in_flight(std::span<const policy_slot>,
-                                                      weight_version) const {
-  return {};
+bool is_built_in_sampler(std::string_view name) {
+  return std::ranges::find(built_in_names, name) != built_in_names.end();
 }
 
 result<std::shared_ptr<const sampler_policy>> make_sampler_policy(const sampler_options& options) {
@@ -231,8 +278,7 @@ result<std::shared_ptr<const sampler_policy>> make_sampler_policy(const sampler_
 
 std::uint64_t buffer_groups_required(const sampler_policy& policy, std::uint64_t groups_per_step,
                                      std::uint64_t groups_min) {
-  const std::uint64_t least = std::max(groups_per_step, groups_min);
-  return policy.gated() ? std::max(least, groups_per_step * (policy.window() + 1)) : least;
+  return std::max({groups_per_step, groups_min, policy.buffer_groups(groups_per_step)});
 }
 
 result<void> validate_buffer(const sampler_policy& policy, std::uint64_t groups_per_step,

@@ -14,7 +14,12 @@ std::string name_of(group_id group) {
   return "group " + std::to_string(group.value);
 }
 
-/// The event of a transition of a record that is (or was) in the ledger.
+bool counts_as_skipped(drop_reason reason) {
+  return reason == drop_reason::data_failure || reason == drop_reason::poisoned;
+}
+
+} // namespace
+
 group_event event_of(const ledger_record& record, group_state from, group_state to,
                      std::uint64_t transaction) {
   group_event what{.group = record.group, .from = from, .to = to};
@@ -27,12 +32,6 @@ group_event event_of(const ledger_record& record, group_state from, group_state 
   }
   return what;
 }
-
-bool counts_as_skipped(drop_reason reason) {
-  return reason == drop_reason::data_failure || reason == drop_reason::poisoned;
-}
-
-} // namespace
 
 std::optional<drop_reason> spent(const ledger_record& record, const failure_limits& limits) {
   if (record.phase != group_phase::admitted) return std::nullopt;
@@ -64,6 +63,10 @@ result<void> sampler_state::check_reservations(std::uint64_t admission,
     return failure(errc::conflict, "admission " + std::to_string(admission) +
                                        " was used already; the next one is " +
                                        std::to_string(image_.next_admission));
+  return check_new_groups(groups);
+}
+
+result<void> sampler_state::check_new_groups(std::span<const group_reservation> groups) const {
   std::set<group_id> seen;
   for (const group_reservation& one : groups) {
     if (one.siblings == 0 || one.siblings > limits::siblings_per_group_max)
@@ -73,6 +76,8 @@ result<void> sampler_state::check_reservations(std::uint64_t admission,
       return failure(errc::invalid_argument, name_of(one.group) + " is reserved twice at once");
     if (image_.find(one.group) != nullptr)
       return failure(errc::conflict, name_of(one.group) + " is in the ledger already");
+    if (image_.reserve.contains(one.group.value))
+      return failure(errc::conflict, name_of(one.group) + " is in the reserve already");
   }
   return {};
 }
@@ -99,8 +104,8 @@ result<std::uint64_t> sampler_state::reserve(std::uint64_t admission,
   return static_cast<std::uint64_t>(image_.ledger.size());
 }
 
-bool sampler_state::gate_open() const {
-  return policy_->gate_open(image_.dispatch_index, image_.live_version);
+result<bool> sampler_state::may_admit() const {
+  return policy_->admits(image_.dispatch_index, image_.live_version);
 }
 
 result<admission_outcome> sampler_state::admit(std::uint64_t admission, event_stream& events,
@@ -116,11 +121,15 @@ result<admission_outcome> sampler_state::admit(std::uint64_t admission, event_st
                                        std::to_string(wanted) +
                                        " groups of a step: fill it up or drop it");
   // The gate may have closed since the wait ended; then nothing has happened.
-  if (!gate_open() && enforced(rule::gate_rechecked_under_lease)) return admission_outcome{};
+  const auto open = may_admit();
+  if (!open) return failure(open.error());
+  if (!*open && enforced(rule::gate_rechecked_under_lease)) return admission_outcome{};
+  const auto target = policy_->stamp(next_dispatch_index());
+  if (!target) return failure(target.error());
   admission_outcome outcome;
   outcome.admitted = true;
   outcome.dispatch_index = ++image_.dispatch_index;
-  outcome.target_step = policy_->stamp(outcome.dispatch_index);
+  outcome.target_step = *target;
   outcome.admission_version = image_.live_version;
   outcome.window = policy_->window();
   std::set<group_id> tail = std::move(batch->second);
@@ -215,26 +224,30 @@ result<std::vector<group_id>> sampler_state::drop(std::span<const group_id> grou
   if (auto fine = check_budgets(present.size(), reason); !fine) return failure(fine.error());
   if (reason != drop_reason::end_of_data)
     if (auto fine = check_floor(losses); !fine) return failure(fine.error());
-  for (const group_id group : present) {
-    const ledger_record& record = *image_.find(group);
-    const bool reserved = record.phase == group_phase::reserved;
-    group_event what = event_of(record, reserved ? group_state::reserved : group_state::admitted,
-                                group_state::dropped, transaction);
-    what.reason = event_reason_of(reason);
-    events.append(what);
-    if (reserved) {
-      const auto batch = reserved_.find(record.admission);
-      batch->second.erase(group);
-      if (batch->second.empty()) reserved_.erase(batch);
-    }
-    image_.dropped.add(reason, group);
-    image_.erase(group);
-  }
+  for (const group_id group : present)
+    remove(group, reason, events, transaction);
   for (const auto& [step, lost] : losses)
     image_.shortfalls.insert_or_assign(step, image_.groups_per_step - target(step) + lost);
-  if (counts_as_skipped(reason)) image_.skipped_prompts += present.size();
-  if (reason == drop_reason::infra_failure) image_.consecutive_dropped += present.size();
   return std::vector<group_id>(present.begin(), present.end());
+}
+
+void sampler_state::remove(group_id group, drop_reason reason, event_stream& events,
+                           std::uint64_t transaction) {
+  const ledger_record& record = *image_.find(group);
+  const bool reserved = record.phase == group_phase::reserved;
+  group_event what = event_of(record, reserved ? group_state::reserved : group_state::admitted,
+                              group_state::dropped, transaction);
+  what.reason = event_reason_of(reason);
+  events.append(what);
+  if (reserved) {
+    const auto batch = reserved_.find(record.admission);
+    batch->second.erase(group);
+    if (batch->second.empty()) reserved_.erase(batch);
+  }
+  image_.dropped.add(reason, group);
+  if (counts_as_skipped(reason)) ++image_.skipped_prompts;
+  if (reason == drop_reason::infra_failure) ++image_.consecutive_dropped;
+  image_.erase(group);
 }
 
 result<std::optional<failure_outcome>> sampler_state::record_failure(group_id group,
@@ -285,8 +298,8 @@ std::vector<ledger_record> sampler_state::unfinished() const {
 }
 
 result<sampler_restored> sampler_state::load(const sampler_image& image) {
-  if (!image_.ledger.empty() || image_.dispatch_index != -1 || image_.next_admission != 0 ||
-      image_.dropped.total().count != 0)
+  if (!image_.ledger.empty() || !image_.reserve.empty() || image_.dispatch_index != -1 ||
+      image_.next_admission != 0 || image_.dropped.total().count != 0)
     return failure(errc::conflict, "a ledger is loaded only into an empty sampler");
   if (auto fine = check_image(image); !fine) return failure(fine.error());
   if (image.groups_per_step != image_.groups_per_step)
@@ -346,6 +359,12 @@ void sampler_state::check_invariants() const {
   ensure(waiting == reserved.count, "batches hold the reserved groups and no other");
   ensure(reserved == image_.reserved, "the tally of reserved groups follows from the ledger");
   ensure(admitted == image_.admitted, "the tally of admitted groups follows from the ledger");
+  group_tally spares;
+  image_.reserve.for_each([&](std::uint64_t, const std::shared_ptr<const group_reservation>& one) {
+    ensure(image_.find(one->group) == nullptr, "a spare is not in the ledger");
+    spares.add(one->group);
+  });
+  ensure(spares == image_.in_reserve, "the tally of the reserve follows from it");
 }
 
 } // namespace weir

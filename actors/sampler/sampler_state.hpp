@@ -1,5 +1,5 @@
-/// The sampler's state: the ledger of unfinished groups, the dispatch index, the shortfall of each
-/// step, and what was dropped. No actor, coroutine, clock or I/O.
+/// The sampler's state: the ledger of unfinished groups, the reserve of spares, the dispatch index,
+/// the shortfall of each step, and what was dropped. No actor, coroutine, clock or I/O.
 ///
 /// Every transition is one synchronous call: it either happens whole, with its events appended, or
 /// returns an error and has changed nothing. A repeated request is recognized above, by its lease.
@@ -51,6 +51,19 @@ struct failure_outcome {
   std::int64_t backoff_ns = 0;
 };
 
+/// What became of a group that failed for good. `spare` took its place, with its stamp; without one
+/// its step is short.
+struct replacement_outcome {
+  std::optional<ledger_record> spare = {};
+};
+
+/// Stamp of a READY group that was promoted: the place that is free now.
+struct lent_stamp {
+  std::int64_t dispatch_index = -1;
+  std::int64_t target_step = -1;
+  weight_version admission_version = {};
+};
+
 /// What a restore means for the ledger, for the table that it prints.
 struct sampler_restored {
   std::uint64_t admitted = 0;
@@ -78,14 +91,15 @@ public:
                                               event_stream& events, std::uint64_t transaction);
 
   /// Whether the next dispatch batch may be admitted. Promises nothing: `admit` decides.
-  [[nodiscard]] bool gate_open() const;
+  /// Errors: of a policy of a user's own; the run must end.
+  [[nodiscard]] result<bool> may_admit() const;
   /// Index that the next admission gets.
   [[nodiscard]] std::int64_t next_dispatch_index() const { return image_.dispatch_index + 1; }
 
   /// Rechecks the gate; if it is open, moves the dispatch index and makes the first N groups of the
   /// admission ADMITTED. The rest gets a fresh admission id.
   /// Errors: not_found if no RESERVED group belongs to the admission; conflict if it has fewer than
-  /// N groups and the sampler stamps, since such a step could never fill.
+  /// N groups and the sampler stamps, since such a step could never fill; those of a policy.
   [[nodiscard]] result<admission_outcome> admit(std::uint64_t admission, event_stream& events,
                                                 std::uint64_t transaction);
 
@@ -101,6 +115,27 @@ public:
   [[nodiscard]] result<std::vector<group_id>> drop(std::span<const group_id> groups,
                                                    drop_reason reason, event_stream& events,
                                                    std::uint64_t transaction);
+
+  // The reserve (sampler_reserve.cpp).
+
+  /// Sets a batch aside as spares, before any admission, and returns how many there are now.
+  /// Errors: as `reserve`.
+  [[nodiscard]] result<std::uint64_t> divert(std::span<const group_reservation> groups,
+                                             event_stream& events, std::uint64_t transaction);
+  /// Makes at most `count` spares RESERVED under `admission`, the oldest first, and returns them.
+  /// Errors: conflict if the admission was used.
+  [[nodiscard]] result<std::vector<ledger_record>> drain(std::uint64_t admission,
+                                                         std::uint64_t count, event_stream& events,
+                                                         std::uint64_t transaction);
+  /// Drops an ADMITTED group as `drop` does; a spare takes its place if the limits and the reserve
+  /// allow it. Nothing when the group is not in the ledger.
+  /// Errors: as `drop`; conflict if the group was never admitted.
+  [[nodiscard]] result<std::optional<replacement_outcome>>
+  replace(group_id group, drop_reason reason, event_stream& events, std::uint64_t transaction);
+  /// Gives a spare that has just taken a place the stamp of the group that was promoted into it.
+  /// Errors: not_found if the spare is not in the ledger, conflict if it took no place.
+  [[nodiscard]] result<ledger_record> repay(group_id group, const lent_stamp& stamp,
+                                            event_stream& events, std::uint64_t transaction);
 
   /// Counts a failed attempt. Nothing when the group is not in the ledger.
   /// Errors: conflict if the group was never admitted.
@@ -122,6 +157,7 @@ public:
   [[nodiscard]] const sampler_policy& policy() const { return *policy_; }
   [[nodiscard]] const failure_limits& limits() const { return limits_; }
   [[nodiscard]] std::size_t unfinished_groups() const { return image_.ledger.size(); }
+  [[nodiscard]] std::uint64_t spares() const { return image_.in_reserve.count; }
 
   /// O(1). The live state, and what a cut keeps.
   [[nodiscard]] const sampler_image& capture() const { return image_; }
@@ -137,9 +173,16 @@ public:
 private:
   [[nodiscard]] result<void> check_reservations(std::uint64_t admission,
                                                 std::span<const group_reservation> groups) const;
+  /// What the reservations of one request must be, whatever becomes of them.
+  [[nodiscard]] result<void> check_new_groups(std::span<const group_reservation> groups) const;
   [[nodiscard]] result<void> check_budgets(std::uint64_t groups, drop_reason reason) const;
   [[nodiscard]] result<void>
   check_floor(const std::map<std::uint64_t, std::uint64_t>& losses) const;
+  /// Takes a group out of the ledger for good and counts it.
+  void remove(group_id group, drop_reason reason, event_stream& events, std::uint64_t transaction);
+  [[nodiscard]] bool replaceable(const ledger_record& record) const;
+  [[nodiscard]] weight_version earliest_start(std::int64_t target_step,
+                                              weight_version admission_version) const;
 
   std::shared_ptr<const sampler_policy> policy_;
   failure_limits limits_;

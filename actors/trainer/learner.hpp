@@ -2,8 +2,11 @@
 ///
 /// The seam between the actor and the numbers. The production learner is `llama_learner`; a test or
 /// a simulation brings one that computes next to nothing. All calls but the constructor run on the
-/// device's stream, one at a time, except `publish` and `write`, which read one immutable policy
-/// and may run anywhere.
+/// device's stream, one at a time, except `publish`, `write` and `write_version`, which read one
+/// immutable policy and may run anywhere.
+///
+/// A step gets its groups in chunks: begin_step, add_groups once or more, finish_step. The chunks
+/// in their order are the step; how it was cut into them changes no bit.
 #pragma once
 
 #include "actors/checkpoint/participant.hpp"
@@ -12,6 +15,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace weir {
@@ -26,7 +30,8 @@ struct learning_report {
   double kl = 0.0;
   double clip_fraction = 0.0;
   double reward = 0.0;
-  std::uint64_t tokens = 0;
+  std::uint64_t tokens = 0;        ///< In the loss.
+  std::uint64_t masked_tokens = 0; ///< Of completions, and not in the loss.
 };
 
 struct learned {
@@ -48,9 +53,20 @@ public:
   learner& operator=(const learner&) = delete;
   virtual ~learner() = default;
 
-  /// One policy-gradient step over the groups, in the order given. Reads `before` only.
-  [[nodiscard]] virtual result<learned> learn(const policy_ptr& before,
-                                              const std::vector<ClaimedGroupT>& groups) = 0;
+  /// Opens a policy-gradient step, and forgets one that was open. Reads `before` only.
+  [[nodiscard]] virtual result<void> begin_step(const policy_ptr& before) = 0;
+  /// The next groups of the open step, in the order given. A chunk without a trainable token
+  /// changes nothing.
+  [[nodiscard]] virtual result<void> add_groups(const std::vector<ClaimedGroupT>& groups) = 0;
+  /// The policy after the open step; the one before it when no chunk had a trainable token.
+  [[nodiscard]] virtual result<learned> finish_step() = 0;
+  /// One step over all its groups at once.
+  [[nodiscard]] result<learned> learn(const policy_ptr& before,
+                                      const std::vector<ClaimedGroupT>& groups) {
+    if (auto begun = begin_step(before); !begun) return failure(std::move(begun.error()));
+    if (auto added = add_groups(groups); !added) return failure(std::move(added.error()));
+    return finish_step();
+  }
   /// Supervised step number `step` of the warm-up: the same batch whenever it is asked again.
   [[nodiscard]] virtual result<learned> warm_up(const policy_ptr& before, std::uint64_t step) = 0;
   /// Completions to measure the warm-up by: the same ones whenever it is asked again.
@@ -63,6 +79,15 @@ public:
   /// Writes `policy/` below the unfinished bundle's directory.
   [[nodiscard]] virtual result<std::vector<dataplane::finished_section>>
   write(const policy_ptr& policy, const section_target& target) const = 0;
+  /// Writes the weights of an earlier version alone, to `policy/weights_VERSION/`.
+  [[nodiscard]] virtual result<std::vector<dataplane::finished_section>>
+  write_version(const policy_ptr& policy, weight_version version,
+                const section_target& target) const = 0;
 };
+
+/// `policy/weights_7/`: where a bundle keeps an earlier version that pinned groups may name.
+[[nodiscard]] inline std::string version_directory(weight_version version) {
+  return "policy/weights_" + std::to_string(version.value) + "/";
+}
 
 } // namespace weir

@@ -104,7 +104,7 @@ public:
 
   /// `fill` is given a sink for the file's bytes.
   template <class Fill>
-  void write(const char* path, Fill&& fill) {
+  void write(const std::string& path, Fill&& fill) {
     if (failed_) return;
     auto file =
         dataplane::section_file::create(target_.storage, target_.directory, path, target_.epoch);
@@ -136,8 +136,8 @@ private:
   std::optional<error> failed_;
 };
 
-error in_file(const char* path, error reason) {
-  reason.text = std::string(path) + ": " + reason.text;
+error in_file(const std::string& path, error reason) {
+  reason.text = path + ": " + reason.text;
   return reason;
 }
 
@@ -174,21 +174,41 @@ policy_ptr llama_learner::begin(kernels::float_buffer weights) const {
   return policy;
 }
 
-result<learned> llama_learner::learn(const policy_ptr& before,
-                                     const std::vector<ClaimedGroupT>& groups) {
+result<void> llama_learner::begin_step(const policy_ptr& before) {
+  before_ = before;
+  tokens_ = 0;
+  masked_tokens_ = 0;
+  return trainer_.begin_step(state_of(before).weights.values(), options_.loss);
+}
+
+result<void> llama_learner::add_groups(const std::vector<ClaimedGroupT>& groups) {
   step_batch batch(groups, options_.advantages);
-  auto next = std::make_shared<llama_policy>();
-  next->reference = policy_of(before).reference;
-  if (next->reference != nullptr) {
+  if (const auto& reference = policy_of(before_).reference; reference != nullptr) {
     std::vector<float> logprobs(batch.completion_tokens());
-    auto scored = scorer_.score(next->reference->values(), batch.groups(), logprobs);
-    if (!scored) return failure(std::move(scored.error()));
+    auto scored = scorer_.score(reference->values(), batch.groups(), logprobs);
+    if (!scored) return scored;
     batch.set_reference(std::move(logprobs));
   }
-  auto report = trainer_.policy_step(state_of(before), batch.groups(), options_.loss,
-                                     options_.optimizer, next->state);
-  if (!report) return failure(std::move(report.error()));
-  return outcome_of(std::move(next), *report);
+  const auto added = trainer_.add_groups(batch.groups());
+  if (!added) return failure(added.error());
+  tokens_ += *added;
+  masked_tokens_ += batch.completion_tokens() - *added;
+  return {};
+}
+
+result<learned> llama_learner::finish_step() {
+  const policy_ptr before = std::exchange(before_, nullptr);
+  learned outcome;
+  outcome.next = before;
+  if (tokens_ > 0) {
+    auto next = std::make_shared<llama_policy>();
+    next->reference = policy_of(before).reference;
+    const auto report = trainer_.finish_step(state_of(before), options_.optimizer, next->state);
+    if (!report) return failure(report.error());
+    outcome = outcome_of(std::move(next), *report);
+  }
+  outcome.report.masked_tokens = masked_tokens_;
+  return outcome;
 }
 
 /// A walk through the examples in an order that follows from the seed, a new one every pass.
@@ -312,10 +332,27 @@ llama_learner::write(const policy_ptr& policy, const section_target& target) con
   return std::move(files).finish();
 }
 
+result<std::vector<dataplane::finished_section>>
+llama_learner::write_version(const policy_ptr& policy, weight_version version,
+                             const section_target& target) const {
+  const kernels::training_state& state = state_of(policy);
+  const auto text = kernels::config_text(state.config, options_.special_tokens);
+  if (!text) return failure(text.error());
+  policy_writer files(target);
+  const std::string directory = version_directory(version);
+  files.write(directory + "config.json", [&](const kernels::byte_sink& sink) {
+    return sink(std::as_bytes(std::span(*text)));
+  });
+  files.write(directory + "model.safetensors", [&](const kernels::byte_sink& sink) {
+    return kernels::write_weights(state.config, state.weights.values(), sink);
+  });
+  return std::move(files).finish();
+}
+
 namespace {
 
 result<kernels::float_buffer> read_weights_file(const kernels::model_config& config,
-                                                const char* path,
+                                                const std::string& path,
                                                 std::span<const std::byte> bytes) {
   auto weights = kernels::read_weights(config, std::span(&bytes, 1));
   if (!weights) return failure(in_file(path, std::move(weights.error())));
@@ -348,6 +385,17 @@ result<policy_ptr> read_policy(const policy_files& files, const kernels::model_c
     if (!reference) return failure(std::move(reference.error()));
     policy->reference = std::make_shared<const kernels::float_buffer>(std::move(*reference));
   }
+  return policy_ptr(std::move(policy));
+}
+
+result<policy_ptr> read_version(weight_version version, std::span<const std::byte> weights,
+                                const kernels::model_config& expected) {
+  const std::string path = version_directory(version) + "model.safetensors";
+  auto values = read_weights_file(expected, path, weights);
+  if (!values) return failure(std::move(values.error()));
+  auto policy = std::make_shared<llama_policy>();
+  policy->state.config = expected;
+  policy->state.weights = std::move(*values);
   return policy_ptr(std::move(policy));
 }
 

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -61,14 +62,18 @@ public:
   /// A policy around given weights with a fresh optimizer: `policy.model` of the configuration.
   [[nodiscard]] policy_ptr begin(kernels::float_buffer weights) const;
 
-  result<learned> learn(const policy_ptr& before,
-                        const std::vector<ClaimedGroupT>& groups) override;
+  result<void> begin_step(const policy_ptr& before) override;
+  result<void> add_groups(const std::vector<ClaimedGroupT>& groups) override;
+  result<learned> finish_step() override;
   result<learned> warm_up(const policy_ptr& before, std::uint64_t step) override;
   result<std::vector<warmup_sample>> sample(const policy_ptr& policy) override;
   policy_ptr start_of_job(const policy_ptr& warmed_up) override;
   [[nodiscard]] attachment publish(const policy_ptr& policy) const override;
   [[nodiscard]] result<std::vector<dataplane::finished_section>>
   write(const policy_ptr& policy, const section_target& target) const override;
+  [[nodiscard]] result<std::vector<dataplane::finished_section>>
+  write_version(const policy_ptr& policy, weight_version version,
+                const section_target& target) const override;
 
 private:
   llama_learner(llama_learner_options options, std::shared_ptr<const kernels::tokenizer> text);
@@ -81,6 +86,11 @@ private:
   const std::shared_ptr<const kernels::tokenizer> text_;
   kernels::trainer trainer_;
   kernels::scorer scorer_;
+
+  // The open step.
+  policy_ptr before_;
+  std::uint64_t tokens_ = 0;
+  std::uint64_t masked_tokens_ = 0;
 };
 
 /// Reads what `write` wrote: the files of `policy/` of a bundle, by path. A missing optimizer means
@@ -97,5 +107,9 @@ inline constexpr const char* policy_optimizer_path = "policy/optimizer/optimizer
 inline constexpr const char* policy_reference_path = "policy/reference/model.safetensors";
 [[nodiscard]] result<policy_ptr> read_policy(const policy_files& files,
                                              const kernels::model_config& expected);
+/// Reads what `write_version` wrote: weights alone, to publish and to write again, never to train.
+[[nodiscard]] result<policy_ptr> read_version(weight_version version,
+                                              std::span<const std::byte> weights,
+                                              const kernels::model_config& expected);
 
 } // namespace weir

@@ -6,6 +6,7 @@
 #include "messages/rule.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -14,22 +15,18 @@ namespace weir {
 
 namespace {
 
-double mean_reward(const std::vector<ClaimedGroupT>& groups) {
-  double sum = 0.0;
-  std::size_t siblings = 0;
-  for (const ClaimedGroupT& group : groups) {
-    for (const auto& sibling : group.siblings)
-      sum += static_cast<double>(sibling->reward);
-    siblings += group.siblings.size();
+/// `policy/` of a bundle: the captured policy, and the weights of the versions before it.
+result<std::vector<dataplane::finished_section>>
+write_policies(const learner& policies, const trainer_image& image, const section_target& target) {
+  if (!target.link_policy_from.empty()) return {}; // All of it is linked.
+  auto written = policies.write(image.policy, target);
+  for (const earlier_version& one : image.earlier) {
+    if (!written) break;
+    auto files = policies.write_version(one.policy, one.version, target);
+    if (!files) return files;
+    std::ranges::move(*files, std::back_inserter(*written));
   }
-  return siblings > 0 ? sum / static_cast<double>(siblings) : 0.0;
-}
-
-double mean_staleness(const std::vector<ClaimedGroupT>& groups, std::uint64_t version) {
-  double sum = 0.0;
-  for (const ClaimedGroupT& group : groups)
-    sum += static_cast<double>(version - std::min(version, group.start_version));
-  return groups.empty() ? 0.0 : sum / static_cast<double>(groups.size());
+  return written;
 }
 
 } // namespace
@@ -38,9 +35,10 @@ trainer::trainer(context ctx, trainer_options options, trainer_peers peers, trai
                  trainer_state state, bool restored, event_sink& events)
     : participant(std::move(ctx), barrier_role::both, events), options_(options),
       peers_(std::move(peers)), engine_(std::move(engine)), state_(std::move(state)),
-      restored_(restored), warmed_up_(restored || options.warmup.max_steps == 0) {
-  ensure(!peers_.generators.empty(), "a trainer has a generator to publish to");
-}
+      restored_(restored), warmed_up_(restored || options.warmup.max_steps == 0),
+      publisher_(clock(), peers_.generators,
+                 {.transfer_timeout = options_.weights_timeout, .attendance = options_.attendance},
+                 [this](const std::string& text) { log(log_level::warning, text); }) {}
 
 task<void> trainer::run() {
   auto done = co_await train();
@@ -57,6 +55,7 @@ task<result<void>> trainer::train() {
   std::string reason = "all steps are done";
   // A job that was done already has its bundle: work done ahead is not worth another one.
   const bool nothing_to_do = restored_ && state_.step() >= options_.max_num_steps;
+  if (!nothing_to_do) co_await validate_if_due();
   while (state_.step() < options_.max_num_steps) {
     auto trained = co_await train_step();
     if (!trained) co_return failure(std::move(trained.error()));
@@ -65,6 +64,7 @@ task<result<void>> trainer::train() {
       break;
     }
   }
+  if (!nothing_to_do && options_.validation.at_end) co_await validate();
   if (options_.save && !nothing_to_do) {
     auto saved = co_await save(reason);
     if (!saved)
@@ -146,19 +146,18 @@ task<result<double>> trainer::measure(policy_ptr policy) {
 
 /// One step of the job; false when the data ended.
 task<result<bool>> trainer::train_step() {
-  const std::int64_t began = clock().now();
-  auto claimed = co_await next_batch();
-  if (!claimed) co_return failure(std::move(claimed.error()));
-  if (!*claimed) co_return false;
-  const auto groups = std::make_shared<const batch>(std::move(**claimed));
+  facts_ = {};
+  facts_.version = state_.version();
+  auto whole = co_await train_chunks();
+  if (!whole) co_return failure(std::move(whole.error()));
+  if (!*whole) co_return false;
   const std::uint64_t step = state_.step();
-  const std::int64_t got_batch = clock().now();
+  const std::int64_t began = clock().now();
   const auto engine = engine_.policy;
-  const policy_ptr before = state_.capture().policy;
-  auto work = [engine, before, groups] { return engine->learn(before, *groups); };
-  auto stepped = co_await on_device(std::move(work));
+  auto finish = [engine] { return engine->finish_step(); };
+  auto stepped = co_await on_device(std::move(finish));
   if (!stepped) co_return failure(std::move(stepped.error()));
-  const std::int64_t trained = clock().now();
+  facts_.trained_ns += clock().now() - began;
   auto learned = co_await failpoint("trainer.learned");
   if (!learned) co_return failure(std::move(learned.error()));
   if (auto set_aside = state_.prepare(step, stepped->next); !set_aside)
@@ -168,47 +167,82 @@ task<result<bool>> trainer::train_step() {
       options_.save && !last && options_.save_period > 0 && (step + 1) % options_.save_period == 0;
   auto cut = co_await await_cut();
   if (!cut) co_return failure(std::move(cut.error()));
-  auto consumed = co_await shielded(consume(step, save, mean_reward(*groups)));
+  step_reward_ = facts_.mean_reward();
+  const bool save_later = save && kept_by_validation() && validation_due(step + 1);
+  auto consumed = co_await shielded(consume(step, save && !save_later));
   if (!consumed) co_return failure(std::move(consumed.error()));
   auto unpublished = co_await failpoint("trainer.consumed");
   if (!unpublished) co_return failure(std::move(unpublished.error()));
   auto live = co_await publish();
   if (!live) co_return failure(std::move(live.error()));
-  tell_step(step, *groups, stepped->report, got_batch - began, trained - got_batch);
+  tell_step(stepped->report);
+  co_await validate_if_due();
+  if (save_later) request_save(step + 1);
   co_return true;
 }
 
-/// The groups of the step, claimed; nothing when the data ended. The target is read again after
-/// every wait: a group that was dropped meanwhile shrinks the step.
-task<result<std::optional<trainer::batch>>> trainer::next_batch() {
+/// Gradients of the open step, chunk by chunk as groups become ready, until it has all groups that
+/// it will get; false when the data ended. Nothing is consumed before the whole step is.
+task<result<bool>> trainer::train_chunks() {
+  const auto engine = engine_.policy;
+  const policy_ptr before = state_.capture().policy;
+  auto begin = [engine, before] { return engine->begin_step(before); };
+  auto begun = co_await on_device(std::move(begin));
+  if (!begun) co_return failure(std::move(begun.error()));
+  while (true) {
+    const std::int64_t asked = clock().now();
+    auto next = co_await next_chunk();
+    if (!next) co_return failure(std::move(next.error()));
+    if (!*next) co_return false;
+    if ((*next)->empty()) co_return true;
+    const auto chunk = std::make_shared<const batch>(std::move(**next));
+    const std::int64_t got = clock().now();
+    auto add = [engine, chunk] { return engine->add_groups(*chunk); };
+    auto added = co_await on_device(std::move(add));
+    if (!added) co_return failure(std::move(added.error()));
+    facts_.add(*chunk);
+    facts_.waited_ns += got - asked;
+    facts_.trained_ns += clock().now() - got;
+  }
+}
+
+/// The next groups of the step, claimed: none once it has as many as its target, nothing when the
+/// data ended. The target is read again after every wait: a group that was dropped meanwhile
+/// shrinks the step.
+task<result<std::optional<trainer::batch>>> trainer::next_chunk() {
   while (true) {
     ReadTargetT target;
     target.step = state_.step();
     auto target_request = pack(target);
     auto needed = co_await peers_.sampler.ask(target_request, within(options_.request_timeout));
     if (!needed) co_return failure(std::move(needed.error()));
-    const std::uint64_t groups = (*needed)->groups();
+    if ((*needed)->groups() <= facts_.groups) co_return std::optional<batch>(std::in_place);
+    const std::uint64_t lacking = (*needed)->groups() - facts_.groups;
+    const std::uint64_t least = std::min(lacking, options_.groups_per_chunk_min);
     AwaitBatchT wait;
     wait.step = state_.step();
     wait.version = state_.version().value;
-    wait.groups = groups;
+    wait.groups = lacking;
+    wait.groups_min = least;
     auto wait_request = pack(wait);
     auto ready = co_await peers_.replay.ask(wait_request, within(options_.batch_timeout));
     if (!ready && ready.error().code == errc::timed_out) continue; // Look at the target again.
     if (!ready) co_return failure(std::move(ready.error()));
     if ((*ready)->end_of_data()) co_return std::optional<batch>();
-    auto claimed = co_await shielded(claim(groups));
+    if ((*ready)->available() < least) continue; // A group was given up: as above.
+    auto claimed = co_await shielded(claim(least, lacking));
     if (!claimed) co_return failure(std::move(claimed.error()));
     if (!claimed->empty()) co_return std::optional<batch>(std::move(*claimed));
   }
 }
 
-task<result<trainer::batch>> trainer::claim(std::uint64_t groups) {
+task<result<trainer::batch>> trainer::claim(std::uint64_t groups_min, std::uint64_t groups) {
   auto lease = co_await mutations().enter();
   ClaimBatchT want;
   want.step = state_.step();
   want.version = state_.version().value;
   want.groups = groups;
+  want.groups_min = groups_min;
   auto request = pack(want);
   auto claimed = co_await peers_.replay.ask(lease, request, within(options_.request_timeout));
   if (!claimed) co_return failure(std::move(claimed.error()));
@@ -225,7 +259,7 @@ task<result<trainer::batch>> trainer::claim(std::uint64_t groups) {
 
 /// The consume lease [S]: captured state, groups and shortfall move together, or a cut in between
 /// would train a batch twice or lose it.
-task<result<void>> trainer::consume(std::uint64_t step, bool save, double reward) {
+task<result<void>> trainer::consume(std::uint64_t step, bool save) {
   const bool inside = enforced(rule::captured_in_consume_lease);
   if (auto switched = inside ? result<void>() : switch_captured(step); !switched)
     co_return switched;
@@ -239,21 +273,27 @@ task<result<void>> trainer::consume(std::uint64_t step, bool save, double reward
   auto consumed =
       co_await peers_.replay.ask(lease, consume_request, within(options_.request_timeout));
   if (!consumed) co_return failure(std::move(consumed.error()));
+  facts_.evicted = (*consumed)->evicted();
   SettleStepT settle;
   settle.step = step;
   auto settle_request = pack(settle);
   auto settled =
       co_await peers_.sampler.ask(lease, settle_request, within(options_.request_timeout));
   if (!settled) co_return failure(std::move(settled.error()));
-  if (save) {
-    PeriodicCheckpointT due;
-    due.step = step + 1;
-    due.metric = static_cast<float>(reward);
-    due.has_metric = true;
-    peers_.checkpoint.tell(pack(due));
-    uncut_save_ = step + 1;
-  }
+  facts_.dropped = (*settled)->dropped();
+  if (save) request_save(step + 1);
   co_return result<void>();
+}
+
+/// Asks for the bundle of the state after `step` steps. No later step is consumed before its cut.
+void trainer::request_save(std::uint64_t step) {
+  PeriodicCheckpointT due;
+  due.step = step;
+  const auto metric = metric_of(step);
+  due.metric = metric.value_or(0.0);
+  due.has_metric = metric.has_value();
+  peers_.checkpoint.tell(pack(due));
+  uncut_save_ = step;
 }
 
 /// The captured state is the one after `step` from here on.
@@ -264,21 +304,31 @@ result<void> trainer::switch_captured(std::uint64_t step) {
   return {};
 }
 
-/// Gives the captured weights to every generator; the version is live once all of them have it.
+/// Gives the captured weights, and the earlier ones that pinned groups may name, to the generators.
+/// The version is live once all that serve have it.
 task<result<void>> trainer::publish() {
   const weight_version version = state_.version();
-  UpdateWeightsT update;
-  update.version = version.value;
-  auto message = pack(update, {engine_.policy->publish(state_.capture().policy)});
   const bool once_live = enforced(rule::version_live_on_every_generator);
   if (!once_live) announce(version);
-  for (const auto& generator : peers_.generators) {
-    auto sent = co_await send_weights(generator, message);
-    if (!sent) co_return failure(std::move(sent.error()));
-  }
+  auto live = co_await publisher_.publish(published_versions());
+  if (!live) co_return failure(std::move(live.error()));
   if (auto noted = state_.published(version); !noted) co_return failure(std::move(noted.error()));
   if (once_live) announce(version);
   co_return result<void>();
+}
+
+std::vector<published_version> trainer::published_versions() const {
+  const trainer_image& image = state_.capture();
+  std::vector<published_version> versions;
+  const auto add = [&](weight_version version, const policy_ptr& policy) {
+    UpdateWeightsT update;
+    update.version = version.value;
+    versions.push_back({version, pack(update, {engine_.policy->publish(policy)})});
+  };
+  for (const earlier_version& one : image.earlier)
+    add(one.version, one.policy);
+  add(image.version, image.policy);
+  return versions;
 }
 
 /// From here on the gate and replay's eviction count with `version`.
@@ -291,17 +341,13 @@ void trainer::announce(weight_version version) {
   peers_.replay.tell(pack(moved));
 }
 
-task<result<void>> trainer::send_weights(handle<generator_protocol> generator,
-                                         message<UpdateWeights> update) {
-  auto live = co_await generator.ask(update, within(options_.weights_timeout));
-  if (!live) co_return failure(std::move(live.error()));
-  co_return result<void>();
-}
-
 task<result<void>> trainer::save(std::string reason) {
   RequestCheckpointT want;
   want.reason = reason;
   want.step = static_cast<std::int64_t>(state_.step());
+  const auto metric = metric_of(state_.step());
+  want.metric = metric.value_or(0.0);
+  want.has_metric = metric.has_value();
   auto request = pack(want);
   auto published = co_await peers_.checkpoint.ask(request, within(options_.save_timeout));
   if (!published) co_return failure(std::move(published.error()));
@@ -347,31 +393,35 @@ result<void> trainer::capturable() const {
 captured_section trainer::capture() {
   captured_section section;
   section.sequence = events().newest();
-  const trainer_image image = state_.capture();
+  trainer_image image = state_.capture();
+  if (!enforced(rule::earlier_versions_in_bundles)) image.earlier.clear();
   section.trainer_step = static_cast<std::int64_t>(image.step);
   const auto engine = engine_.policy;
-  section.write = [image, engine](const section_target& target) {
-    if (!target.link_policy_from.empty()) return result<std::vector<dataplane::finished_section>>();
-    return engine->write(image.policy, target);
+  section.write = [image = std::move(image), engine](const section_target& target) {
+    return write_policies(*engine, image, target);
   };
   return section;
 }
 
-void trainer::tell_step(std::uint64_t step, const batch& groups, const learning_report& report,
-                        std::int64_t waited_ns, std::int64_t trained_ns) {
+void trainer::tell_step(const learning_report& report) {
   StepFinishedT told;
-  told.step = step + 1;
+  told.step = state_.step();
   told.version = state_.version().value;
-  told.groups = groups.size();
-  told.reward = static_cast<float>(mean_reward(groups));
+  told.groups = facts_.groups;
+  told.reward = static_cast<float>(facts_.mean_reward());
   told.loss = static_cast<float>(report.loss);
   told.grad_norm = static_cast<float>(report.grad_norm);
   told.tokens = report.tokens;
-  told.staleness = static_cast<float>(mean_staleness(groups, step));
+  told.masked_tokens = report.masked_tokens;
+  told.lag_mean = facts_.mean_lag();
+  told.staleness = facts_.staleness;
+  told.chunks = facts_.chunks;
   told.kl = static_cast<float>(report.kl);
   told.clip_fraction = static_cast<float>(report.clip_fraction);
-  told.train_ns = static_cast<std::uint64_t>(trained_ns);
-  told.wait_ns = static_cast<std::uint64_t>(waited_ns);
+  told.train_ns = static_cast<std::uint64_t>(facts_.trained_ns);
+  told.waited_ns = static_cast<std::uint64_t>(facts_.waited_ns);
+  told.evicted = facts_.evicted;
+  told.dropped = facts_.dropped;
   peers_.observer.tell(pack(told));
 }
 

@@ -5,8 +5,16 @@
 
 namespace weir {
 
-trainer_state::trainer_state(trainer_image initial) : image_(std::move(initial)) {
+trainer_state::trainer_state(trainer_image initial, std::uint64_t earlier_max)
+    : earlier_max_(earlier_max), image_(std::move(initial)) {
+  forget_old_versions();
   check_invariants();
+}
+
+void trainer_state::forget_old_versions() {
+  std::vector<earlier_version>& earlier = image_.earlier;
+  if (earlier.size() <= earlier_max_) return;
+  earlier.erase(earlier.begin(), earlier.end() - static_cast<std::ptrdiff_t>(earlier_max_));
 }
 
 result<void> trainer_state::prepare(std::uint64_t step, std::shared_ptr<const void> next) {
@@ -30,8 +38,11 @@ result<weight_version> trainer_state::consume(std::uint64_t step, event_stream& 
     return failure(errc::conflict, "step " + std::to_string(step) + " cannot be consumed: step " +
                                        std::to_string(image_.step) +
                                        (next_ == nullptr ? " is not trained yet" : " is prepared"));
-  image_ = {.step = step + 1, .version = image_.version.next(), .policy = std::move(next_)};
-  next_ = nullptr;
+  image_.earlier.push_back({image_.version, std::move(image_.policy)});
+  forget_old_versions();
+  image_.step = step + 1;
+  image_.version = image_.version.next();
+  image_.policy = std::exchange(next_, nullptr);
   events.append(step_finished_event{.step = step, .version = image_.version});
   return image_.version;
 }
@@ -60,6 +71,11 @@ void trainer_state::check_invariants() const {
   ensure(image_.version.value == image_.step, "each finished step makes one version");
   ensure(!published_ || *published_ <= image_.version, "nothing is published before its consume");
   ensure(next_ == nullptr || !publish_due(), "a step ends after its version was published");
+  std::uint64_t expected = image_.version.value - image_.earlier.size();
+  for (const earlier_version& one : image_.earlier) {
+    ensure(one.policy != nullptr, "an earlier version has its weights");
+    ensure(one.version.value == expected++, "earlier versions have no gap up to the captured one");
+  }
 }
 
 } // namespace weir

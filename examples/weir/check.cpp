@@ -11,7 +11,7 @@ exit_code check(const std::string& config_path, const std::vector<std::string>& 
     std::fprintf(stderr, "%s\n", read.error().text.c_str());
     return exit_code::bad_usage;
   }
-  std::fputs(to_yaml(read->config).c_str(), stdout);
+  std::fputs(to_yaml(*read).c_str(), stdout);
   for (const std::string& warning : read->warnings)
     std::fprintf(stderr, "warning: %s\n", warning.c_str());
   const std::vector<std::string> gaps = unavailable(read->config);

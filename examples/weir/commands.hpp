@@ -25,6 +25,8 @@ struct run_arguments {
   std::vector<std::string> overrides;
   /// Set what the run directory holds aside and start anew.
   bool fresh = false;
+  /// Generate the finished groups of the bundle again: same prompts and steps, fresh samples.
+  bool drop_replay = false;
   /// Restore from this bundle instead of the newest, for example "step_20".
   std::optional<std::string> from;
   /// Points to arm, "name=kill@3", for drills by hand and tests; see actors/runtime/failpoint.hpp.

@@ -10,6 +10,8 @@
 #include "messages/error.hpp"
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -297,6 +299,9 @@ struct config_source {
 struct checked_config {
   run_config config;
   std::vector<std::string> warnings;
+  /// Where each value comes from, by its key: "grpo.yaml:12", "--set grpo.seed=3", or "follows " and
+  /// another key. Keys that are not here have their defaults.
+  std::map<std::string, std::string, std::less<>> origins = {};
 };
 
 /// Reads, resolves and validates. The error has one line per finding; each names the place (file
@@ -316,5 +321,7 @@ struct config_findings {
 
 /// The resolved configuration, every key in the table's order: parses back to the same value.
 [[nodiscard]] std::string to_yaml(const run_config& config);
+/// The same, with a comment after each value that says where it comes from.
+[[nodiscard]] std::string to_yaml(const checked_config& read);
 
 } // namespace weir

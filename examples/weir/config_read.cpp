@@ -4,6 +4,8 @@
 #include <array>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <map>
 #include <numeric>
 #include <set>
 #include <sstream>
@@ -56,6 +58,16 @@ const renamed_key* find_renamed(std::string_view path) {
   return found == keys.end() ? nullptr : &*found;
 }
 
+/// The longest of them that the path is, or lies in; null if none is.
+const foreign_block* find_foreign(std::string_view path) {
+  const foreign_block* found = nullptr;
+  for (const foreign_block& block : foreign_blocks()) {
+    const bool fits = path == block.path || path.starts_with(std::string(block.path) + ".");
+    if (fits && (found == nullptr || found->path.size() < block.path.size())) found = &block;
+  }
+  return found;
+}
+
 bool is_block(std::string_view path) {
   const auto keys = config_keys();
   return std::any_of(keys.begin(), keys.end(), [path](const config_key& key) {
@@ -66,6 +78,13 @@ bool is_block(std::string_view path) {
 
 std::string resolved(const std::string& path, const std::string& directory) {
   return (std::filesystem::path(directory) / path).lexically_normal().string();
+}
+
+/// Of a program or a shared object: where it is, if it has a slash; else its loader looks for it.
+std::string resolved_program(const std::string& program, const std::string& directory) {
+  if (program.find('/') == std::string::npos) return program;
+  const std::string path = resolved(program, directory);
+  return path.find('/') == std::string::npos ? "./" + path : path;
 }
 
 /// Applies settings one by one and collects what is wrong with them.
@@ -81,32 +100,46 @@ public:
 
 private:
   void apply_one(const setting& one, const std::string& directory);
+  void refuse_unknown(const setting& one);
   void resolve(const config_key& key, const std::string& directory);
   void follow(const std::string& directory);
-  [[nodiscard]] bool written(std::string_view path) const {
-    return written_.contains(std::string(path));
-  }
+  [[nodiscard]] bool written(std::string_view path) const { return origins_.contains(path); }
 
   run_config config_;
-  std::set<std::string> written_;
+  std::map<std::string, std::string, std::less<>> origins_;
+  std::set<std::string_view> foreign_; ///< Blocks that were refused already.
   std::vector<std::string> findings_;
 };
+
+/// Keys of other systems by their names here, blocks that have none once; else the nearest key.
+void reading::refuse_unknown(const setting& one) {
+  const std::string head = one.place + ": " + one.path + ": ";
+  if (const renamed_key* old = find_renamed(one.path))
+    return refuse(head + "is called " + std::string(old->path) + " here");
+  if (const foreign_block* block = find_foreign(one.path)) {
+    if (foreign_.insert(block->path).second)
+      refuse(one.place + ": " + std::string(block->path) +
+             ": has no counterpart here: " + std::string(block->instead));
+    return;
+  }
+  if (is_block(one.path)) return refuse(head + "is a block; expected keys below it");
+  const config_key* nearest = nearest_key(one.path);
+  refuse(head + "unknown key" +
+         (nearest == nullptr ? "; \"weir check --keys\" lists all"
+                             : "; did you mean " + std::string(nearest->path) + "?"));
+}
 
 void reading::apply_one(const setting& one, const std::string& directory) {
   const std::string head = one.place + ": " + one.path + ": ";
   const config_key* key = find_key(one.path);
-  if (key == nullptr) {
-    if (const renamed_key* old = find_renamed(one.path))
-      return refuse(head + "is called " + std::string(old->path) + " here");
-    if (is_block(one.path)) return refuse(head + "is a block; expected keys below it");
-    const config_key* nearest = nearest_key(one.path);
-    return refuse(head + "unknown key" +
-                  (nearest == nullptr ? "; \"weir check --keys\" lists all"
-                                      : "; did you mean " + std::string(nearest->path) + "?"));
-  }
+  if (key == nullptr) return refuse_unknown(one);
+  if (one.value.text.starts_with("${") && !one.value.quoted)
+    return refuse(head + one.value.text +
+                  " refers to another key, which is not done here; write its value, or leave the "
+                  "key out");
   if (auto assigned = assign(*key, one.value, config_); !assigned)
     return refuse(head + assigned.error().text);
-  written_.insert(one.path);
+  origins_[one.path] = one.place;
   resolve(*key, directory);
 }
 
@@ -120,11 +153,14 @@ void reading::resolve(const config_key& key, const std::string& directory) {
   } else if (const auto* maybe =
                  std::get_if<config_field<std::optional<std::string>>>(&key.field)) {
     std::optional<std::string>& value = maybe->write(config_);
-    if (value) value = resolved(*value, directory);
+    if (value)
+      value = key.role == text_role::program ? resolved_program(*value, directory)
+                                             : resolved(*value, directory);
   } else if (const auto* words = std::get_if<config_field<std::vector<std::string>>>(&key.field)) {
     std::vector<std::string>& value = words->write(config_);
-    if (!value.empty() && value[0].find('/') != std::string::npos)
-      value[0] = resolved(value[0], directory);
+    for (std::size_t i = 0; i < value.size(); ++i)
+      if (i == 0 || value[i].starts_with("./") || value[i].starts_with("../"))
+        value[i] = resolved_program(value[i], directory);
   }
 }
 
@@ -133,14 +169,21 @@ void reading::follow(const std::string& directory) {
   if (!written("checkpointing.checkpoint_dir"))
     config_.checkpointing.checkpoint_dir =
         resolved(config_.checkpointing.checkpoint_dir, directory);
+  const auto follows = [this](const char* path, const char* leader) {
+    if (written(path)) return false;
+    origins_[path] = std::string("follows ") + leader;
+    return true;
+  };
   const std::uint64_t groups = config_.grpo.num_prompts_per_step;
   async_rl_config& async = config_.async_rl;
-  if (!written("async_rl.min_groups_for_streaming_train"))
+  if (follows("async_rl.min_groups_for_streaming_train", "grpo.num_prompts_per_step"))
     async.min_groups_for_streaming_train = groups;
-  if (!written("async_rl.max_inflight_prompts")) async.max_inflight_prompts = groups;
-  if (!written("async_rl.max_buffered_rollouts"))
+  if (follows("async_rl.max_inflight_prompts", "grpo.num_prompts_per_step"))
+    async.max_inflight_prompts = groups;
+  if (follows("async_rl.max_buffered_rollouts", "grpo.num_prompts_per_step x (W + 1)"))
     async.max_buffered_rollouts = groups * (window_versions(async.sampler) + 1);
-  if (!written("env.kind") && !config_.env.command.empty()) config_.env.kind = env_kind::command;
+  if (!config_.env.command.empty() && follows("env.kind", "env.command"))
+    config_.env.kind = env_kind::command;
 }
 
 result<checked_config> reading::finish(const config_source& source) {
@@ -150,7 +193,9 @@ result<checked_config> reading::finish(const config_source& source) {
     for (const std::string& contradiction : found.contradictions)
       refuse(source.name + ": " + contradiction);
     if (findings_.empty())
-      return checked_config{.config = std::move(config_), .warnings = std::move(found.warnings)};
+      return checked_config{.config = std::move(config_),
+                            .warnings = std::move(found.warnings),
+                            .origins = std::move(origins_)};
   }
   std::string text;
   for (const std::string& finding : findings_) {

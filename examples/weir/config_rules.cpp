@@ -11,6 +11,9 @@ namespace weir {
 
 namespace {
 
+constexpr std::array<std::string_view, 3> metric_names = {"train:reward", "val:reward",
+                                                          "val:accuracy"};
+
 /// Collects findings. Keys are shown as "grpo.num_prompts_per_step (16)".
 class rules {
 public:
@@ -40,6 +43,7 @@ private:
   void check_failures();
   void check_deadlines();
   void check_storage();
+  void check_metric();
 
   const run_config& config_;
   config_findings found_;
@@ -61,6 +65,9 @@ void rules::check_training() {
   refuse_if(validates && !config_.data.validation.path,
             shown("grpo.val_period") + ", " + shown("grpo.val_at_start") + " and " +
                 shown("grpo.val_at_end") + " ask for validation: set data.validation.path (null)");
+  refuse_if(!validates && config_.data.validation.path,
+            shown("data.validation.path") + " would not be read: set grpo.val_period, " +
+                "grpo.val_at_start or grpo.val_at_end");
   refuse_if(!loss.use_importance_sampling_correction && loss.importance_sampling_max.has_value(),
             shown("loss_fn.importance_sampling_max") + " caps a weight that " +
                 shown("loss_fn.use_importance_sampling_correction") + " turns off");
@@ -107,8 +114,12 @@ void rules::check_environment() {
             shown("env.kind") + " needs a program: set " + shown("env.command"));
   refuse_if(env.kind != env_kind::command && !env.command.empty(),
             shown("env.command") + " would not be run: set " + shown("env.kind") + " to command");
-  refuse_if(env.kind == env_kind::exact_answer && !config_.data.train.output_key,
+  const data_config& data = config_.data;
+  refuse_if(env.kind == env_kind::exact_answer && !data.train.output_key,
             shown("env.kind") + " compares with an answer: set " + shown("data.train.output_key"));
+  refuse_if(
+      env.kind == env_kind::exact_answer && data.validation.path && !data.validation.output_key,
+      shown("env.kind") + " compares with an answer: set " + shown("data.validation.output_key"));
   const exact_answer_config& pay = env.exact_answer;
   const double partial =
       pay.number_credit + pay.concise_credit + pay.closeness_credit + pay.length_credit;
@@ -124,8 +135,7 @@ void rules::check_sampler() {
   const std::string name = shown("async_rl.sampler.name");
   const bool in_order = sampler.name == sampler_kind::in_order;
   const bool custom = sampler.name == sampler_kind::custom;
-  refuse_if(!in_order && !custom &&
-                sampler.max_lookahead_versions != defaults.max_lookahead_versions,
+  refuse_if(!in_order && sampler.max_lookahead_versions != defaults.max_lookahead_versions,
             shown("async_rl.sampler.max_lookahead_versions") + " is a key of in_order; " + name +
                 " takes async_rl.sampler.max_staleness_versions");
   refuse_if(in_order && sampler.max_staleness_versions != defaults.max_staleness_versions,
@@ -207,12 +217,14 @@ void rules::check_deadlines() {
   const stall_watchdog_config& watchdog = config_.async_rl.stall_watchdog;
   const rollout_failure_config& failure = config_.async_rl.rollout_failure;
   const std::string stall = "async_rl.stall_watchdog.stall_timeout_s";
-  const std::array<std::pair<const char*, double>, 7> deadlines = {{
+  const std::array<std::pair<const char*, double>, 8> deadlines = {{
       {"async_rl.rollout_failure.generation_timeout_s", failure.generation_timeout_s},
       {"async_rl.rollout_failure.env_timeout_s", failure.env_timeout_s},
       {"async_rl.rollout_failure.rollout_timeout_s", failure.rollout_timeout_s},
       {"async_rl.rollout_failure.max_backoff_s", failure.max_backoff_s},
       {"async_rl.stall_watchdog.interval_s", watchdog.interval_s},
+      {"async_rl.generator_health.probe_timeout_s",
+       config_.async_rl.generator_health.probe_timeout_s},
       {"checkpointing.quiesce_timeout_s", config_.checkpointing.quiesce_timeout_s},
       {"checkpointing.capture_timeout_s", config_.checkpointing.capture_timeout_s},
   }};
@@ -237,8 +249,7 @@ void rules::check_storage() {
                 ": there would be no rollouts to save");
   refuse_if(!plane.enabled && !(save.enabled && save.save_data_plane),
             shown("data_plane.enabled") + ": rollouts live in the data plane; set it to true");
-  refuse_if(save.enabled && !save.save_data_plane &&
-                config_.async_rl.sampler.name != sampler_kind::custom,
+  refuse_if(save.enabled && !save.save_data_plane,
             shown("checkpointing.save_data_plane") + " contradicts " +
                 shown("async_rl.sampler.name") +
                 ": a resumed run would lose the prompts in flight; set it to true");
@@ -246,9 +257,7 @@ void rules::check_storage() {
             shown("data_plane.capacity_bytes") + " is below " + shown("data_plane.segment_bytes"));
   refuse_if(plane.spill_bytes > 0 && !plane.spill_dir,
             shown("data_plane.spill_bytes") + " needs " + shown("data_plane.spill_dir"));
-  refuse_if(save.metric_name && save.metric_name->find(':') == std::string::npos,
-            shown("checkpointing.metric_name") +
-                " names no metric; expected one such as train:reward");
+  check_metric();
   if (save.checkpoint_must_save_by)
     if (const auto seconds = seconds_of(*save.checkpoint_must_save_by); !seconds)
       refuse_if(true, "checkpointing.checkpoint_must_save_by: " + seconds.error().text);
@@ -256,6 +265,26 @@ void rules::check_storage() {
   warn_if(save.enabled && !save.save_optimizer,
           shown("checkpointing.save_optimizer") +
               ": a resumed run starts with empty moments and ends with other weights");
+}
+
+/// Bundles are kept by something that is measured.
+void rules::check_metric() {
+  const grpo_config& grpo = config_.grpo;
+  const checkpointing_config& save = config_.checkpointing;
+  if (!save.metric_name) return;
+  const std::string name = shown("checkpointing.metric_name");
+  const bool validation = save.metric_name->starts_with("val:");
+  const bool known = std::ranges::find(metric_names, *save.metric_name) != metric_names.end();
+  refuse_if(!known, name + " is not measured; expected train:reward, val:reward or val:accuracy");
+  if (!known || !validation) return;
+  refuse_if(grpo.val_period == 0 && !grpo.val_at_end,
+            name + " needs validation runs: set " + shown("grpo.val_period"));
+  refuse_if(*save.metric_name == "val:accuracy" && config_.env.kind == env_kind::command,
+            name + " needs " + shown("env.kind") + " to say what is right; use val:reward");
+  warn_if(grpo.val_period > 0 && save.save_period % grpo.val_period != 0,
+          shown("checkpointing.save_period") + " is no multiple of " + shown("grpo.val_period") +
+              ": bundles of steps without a validation run have no " + *save.metric_name +
+              " and are the first to go");
 }
 
 config_findings rules::check() && {

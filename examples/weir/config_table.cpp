@@ -256,7 +256,8 @@ constexpr config_key keys[] = {
      .default_text = "exact_answer; command if env.command is given"},
     {.path = "env.command",
      .field = at<&run_config::env, &env_config::command>(),
-     .meaning = "A program and its arguments that scores completions over JSON Lines.",
+     .meaning = "A program and its arguments that scores completions over JSON Lines: one process "
+                "per env.workers. Words that begin with ./ or ../ are paths, relative to the file.",
      .role = text_role::program},
     {.path = "env.workers",
      .field = at<&run_config::env, &env_config::workers>(),
@@ -302,14 +303,15 @@ constexpr config_key keys[] = {
      .field = at<&run_config::async_rl, &async_rl_config::sampler,
                  &sampler_config::max_staleness_versions>(),
      .range = {.low = 0, .high = window},
-     .meaning = "weight_fifo, ready_first, windowed: W, weight versions that a group may lag."},
+     .meaning = "All but in_order: W, weight versions that a group may lag."},
     {.path = "async_rl.sampler.sample_freshest_first",
      .field = at<&run_config::async_rl, &async_rl_config::sampler,
                  &sampler_config::sample_freshest_first>(),
      .meaning = "windowed: take the groups with the smallest lag first."},
     {.path = "async_rl.sampler.target",
      .field = at<&run_config::async_rl, &async_rl_config::sampler, &sampler_config::target>(),
-     .meaning = "custom: the sampler to load."},
+     .meaning = "custom: a registered name, or FILE:SYMBOL of a shared object.",
+     .role = text_role::program},
     {.path = "async_rl.max_inflight_prompts",
      .field = at<&run_config::async_rl, &async_rl_config::max_inflight_prompts>(),
      .range = {.low = 1, .high = buffer},
@@ -528,42 +530,11 @@ constexpr config_key keys[] = {
 };
 
 /// Left: names that users of other systems write.
-constexpr renamed_key renamed[] = {
-    {"async_rl.in_flight_weight_updates", "async_rl.weight_update"},
-    {"async_rl.max_lookahead_versions", "async_rl.sampler.max_lookahead_versions"},
-    {"async_rl.max_staleness_versions", "async_rl.sampler.max_staleness_versions"},
-    {"async_rl.recovery", "checkpointing.recovery"},
-    {"async_rl.sampler.kind", "async_rl.sampler.name"},
-    {"checkpointing.checkpoint_every", "checkpointing.save_period"},
-    {"checkpointing.save_top_k", "checkpointing.keep_top_k"},
-    {"data.dataset_path", "data.train.path"},
-    {"data.input_key", "data.train.input_key"},
-    {"data.output_key", "data.train.output_key"},
-    {"data.train.data_path", "data.train.path"},
-    {"data.train_data_path", "data.train.path"},
-    {"data.val_data_path", "data.validation.path"},
-    {"env.num_workers", "env.workers"},
-    {"grpo.async_grpo.max_trajectory_age_steps", "async_rl.sampler.max_lookahead_versions"},
-    {"grpo.max_steps", "grpo.max_num_steps"},
-    {"grpo.num_steps", "grpo.max_num_steps"},
-    {"loss_fn.ratio_eps_max", "loss_fn.ratio_clip_max"},
-    {"loss_fn.ratio_eps_min", "loss_fn.ratio_clip_min"},
-    {"policy.max_total_sequence_length", "policy.architecture.context"},
-    {"policy.model_name", "policy.model"},
-    {"policy.optimizer.kwargs.eps", "policy.optimizer.eps"},
-    {"policy.optimizer.kwargs.lr", "policy.optimizer.lr"},
-    {"policy.optimizer.kwargs.weight_decay", "policy.optimizer.weight_decay"},
-    {"policy.tokenizer.name", "policy.tokenizer"},
-};
 
 } // namespace
 
 std::span<const config_key> config_keys() {
   return keys;
-}
-
-std::span<const renamed_key> renamed_keys() {
-  return renamed;
 }
 
 const config_key* find_key(std::string_view path) {

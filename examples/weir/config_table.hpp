@@ -46,10 +46,11 @@ enum class on_resume : std::uint8_t {
 /// How a text is meant.
 enum class text_role : std::uint8_t {
   plain,
-  path,    ///< A file or directory; a relative one is resolved.
-  bytes,   ///< A number of bytes; "64 MiB" is understood.
-  program, ///< A command: its first word is resolved if it has a slash.
-  named,   ///< A word, or a path: resolved unless it is the default.
+  path,  ///< A file or directory; a relative one is resolved.
+  bytes, ///< A number of bytes; "64 MiB" is understood.
+  /// A command, or a shared object: its first word is resolved if it has a slash, others after "./".
+  program,
+  named, ///< A word, or a path: resolved unless it is the default.
 };
 
 inline constexpr double unbounded = std::numeric_limits<double>::infinity();
@@ -78,9 +79,16 @@ struct renamed_key {
   std::string_view path;
 };
 
+/// A key or a block of another system's that has no counterpart here, and what to do.
+struct foreign_block {
+  std::string_view path;
+  std::string_view instead;
+};
+
 /// Every key, block by block, in the order in which they are printed.
 [[nodiscard]] std::span<const config_key> config_keys();
 [[nodiscard]] std::span<const renamed_key> renamed_keys();
+[[nodiscard]] std::span<const foreign_block> foreign_blocks();
 /// The key with this path, or null.
 [[nodiscard]] const config_key* find_key(std::string_view path);
 

@@ -2,6 +2,8 @@
 
 #include "examples/weir/config_value.hpp"
 
+#include <algorithm>
+#include <functional>
 #include <utility>
 
 namespace weir {
@@ -38,9 +40,9 @@ resumed with another value: `free`, or `same` if that would make it another run.
 
 )";
 
-} // namespace
-
-std::string to_yaml(const run_config& config) {
+/// `remark` is what stands behind a value; empty for nothing.
+std::string yaml_of(const run_config& config,
+                    const std::function<std::string(std::string_view path)>& remark) {
   std::string text;
   std::vector<std::string_view> open;
   for (const config_key& key : config_keys()) {
@@ -54,9 +56,24 @@ std::string to_yaml(const run_config& config) {
       open.push_back(words[depth]);
     }
     text.append(open.size() * 2, ' ').append(words.back()).append(": ");
-    text.append(format(key, config)).append("\n");
+    text.append(format(key, config)).append(remark(key.path)).append("\n");
   }
   return text;
+}
+
+} // namespace
+
+std::string to_yaml(const run_config& config) {
+  return yaml_of(config, [](std::string_view) { return std::string(); });
+}
+
+std::string to_yaml(const checked_config& read) {
+  return yaml_of(read.config, [&read](std::string_view path) {
+    const auto origin = read.origins.find(path);
+    std::string remark = " # " + (origin == read.origins.end() ? "default" : origin->second);
+    std::replace(remark.begin(), remark.end(), '\n', ' '); // Of a value that has several lines.
+    return remark;
+  });
 }
 
 std::string config_reference() {
@@ -82,6 +99,10 @@ std::string config_reference() {
   text.append("| name | use |\n|---|---|\n");
   for (const renamed_key& key : renamed_keys())
     text.append("| `").append(key.old_path).append("` | `").append(key.path).append("` |\n");
+  text.append("\n## What has no counterpart here\n\nThese are refused, too, each block once.\n\n");
+  text.append("| name | instead |\n|---|---|\n");
+  for (const foreign_block& none : foreign_blocks())
+    text.append("| `").append(none.path).append("` | ").append(cell(none.instead)).append(" |\n");
   return text;
 }
 

@@ -1,6 +1,7 @@
 #include "examples/weir/job.hpp"
 
 #include "actors/environment/environment_state.hpp"
+#include "examples/weir/samplers.hpp"
 #include "kernels/parallel.hpp"
 
 #include <algorithm>
@@ -14,22 +15,6 @@ namespace {
 constexpr std::uint64_t dataset_bytes_max = 64ULL << 30;
 constexpr std::uint64_t model_file_bytes_max = 64ULL << 30;
 
-std::string_view sampler_name(sampler_kind kind) {
-  switch (kind) {
-  case sampler_kind::in_order:
-    return "in_order";
-  case sampler_kind::weight_fifo:
-    return "weight_fifo";
-  case sampler_kind::ready_first:
-    return "ready_first";
-  case sampler_kind::windowed:
-    return "windowed";
-  case sampler_kind::custom:
-    return "custom";
-  }
-  return "in_order";
-}
-
 std::string_view device_name(device_kind kind) {
   switch (kind) {
   case device_kind::automatic:
@@ -42,14 +27,14 @@ std::string_view device_name(device_kind kind) {
   return "auto";
 }
 
-result<std::shared_ptr<const dataset>> read_dataset(dataplane::disk& storage,
-                                                    const run_config& config) {
-  const auto& source = config.data.train;
+/// `block` is "data.train" or "data.validation".
+result<std::shared_ptr<const dataset>>
+read_dataset(dataplane::disk& storage, const dataset_config& source, const std::string& block) {
   if (!source.path)
     return failure(errc::invalid_argument,
-                   "data.train.path: is not set; name a JSON Lines file of problems");
+                   block + ".path: is not set; name a JSON Lines file of problems");
   const auto bytes = dataplane::read_file(storage, *source.path, dataset_bytes_max);
-  if (!bytes) return failure(bytes.error().code, "data.train.path: " + bytes.error().text);
+  if (!bytes) return failure(bytes.error().code, block + ".path: " + bytes.error().text);
   std::string content(reinterpret_cast<const char*>(bytes->data()), bytes->size());
   dataset_options options;
   options.input_key = source.input_key;
@@ -57,6 +42,19 @@ result<std::shared_ptr<const dataset>> read_dataset(dataplane::disk& storage,
   auto records = dataset::parse(*source.path, std::move(content), options);
   if (!records) return failure(std::move(records.error()));
   return std::make_shared<const dataset>(std::move(*records));
+}
+
+/// Fills in the datasets of the job.
+result<void> read_datasets(dataplane::disk& storage, job& work) {
+  const data_config& data = work.config.data;
+  auto records = read_dataset(storage, data.train, "data.train");
+  if (!records) return failure(std::move(records.error()));
+  work.records = std::move(*records);
+  if (!data.validation.path) return {};
+  auto held_out = read_dataset(storage, data.validation, "data.validation");
+  if (!held_out) return failure(std::move(held_out.error()));
+  work.held_out = std::move(*held_out);
+  return {};
 }
 
 /// Stop strings as tokens: with the byte tokenizer those of one byte.
@@ -76,16 +74,16 @@ result<std::vector<std::uint32_t>> stop_tokens_of(const run_config& config,
 }
 
 /// Prompts that leave no room for their completion are found here, not in the middle of an epoch.
-result<void> check_lengths(const job& work) {
+result<void> check_lengths(const job& work, const dataset& records) {
   const std::uint64_t context = work.model.context;
   const std::uint64_t completion = work.config.policy.generation.max_new_tokens;
-  for (std::uint64_t i = 0; i < work.records->size(); ++i) {
-    const std::string text = work.records->at(i).prompt;
+  for (std::uint64_t i = 0; i < records.size(); ++i) {
+    const std::string text = records.at(i).prompt;
     const std::uint64_t tokens =
         prompt_tokens(*work.text, work.config.data.prompt_template, text).size();
     if (tokens > 0 && tokens + completion <= context) continue;
     return failure(errc::invalid_argument,
-                   work.records->place_of(i) + ": the prompt has " + std::to_string(tokens) +
+                   records.place_of(i) + ": the prompt has " + std::to_string(tokens) +
                        " tokens; with policy.generation.max_new_tokens (" +
                        std::to_string(completion) + ") it does not fit into the context of " +
                        std::to_string(context) +
@@ -209,15 +207,32 @@ result<kernels::float_buffer> read_model(dataplane::disk& storage, const std::st
   return weights;
 }
 
-result<std::shared_ptr<const sampler_policy>> policy_of(const run_config& config) {
-  sampler_options options;
-  options.name = sampler_name(config.async_rl.sampler.name);
-  options.max_lookahead_versions =
-      static_cast<std::int64_t>(config.async_rl.sampler.max_lookahead_versions);
-  options.max_staleness_versions =
-      static_cast<std::int64_t>(config.async_rl.sampler.max_staleness_versions);
-  options.sample_freshest_first = config.async_rl.sampler.sample_freshest_first;
-  return make_sampler_policy(options);
+result<scorer> exact_answer_of(const run_config& config) {
+  const exact_answer_config& from = config.env.exact_answer;
+  exact_answer_options options;
+  options.exact = from.exact;
+  options.number_credit = from.number_credit;
+  options.concise_credit = from.concise_credit;
+  options.closeness_credit = from.closeness_credit;
+  options.length_credit = from.length_credit;
+  options.digit_credit = from.digit_credit;
+  if (!config.policy.generation.stop.empty()) options.stop = config.policy.generation.stop;
+  if (auto fine = validate(options); !fine)
+    return failure(fine.error().code, "env.exact_answer: " + fine.error().text);
+  scorer how;
+  how.score = [options](const scoring_request& request) -> result<scoring_reply> {
+    const score scored = score_exact_answer(request.completion, request.answer, options);
+    return scoring_reply{static_cast<float>(scored.reward), scored.done, scored.observation};
+  };
+  return how;
+}
+
+/// A judge that cannot be started is found before anything on disk changes.
+result<void> check_environment(const run_config& config) {
+  if (config.env.kind != env_kind::command) return {};
+  if (auto found = find_program(config.env.command.front()); !found)
+    return failure(found.error().code, "env.command: " + found.error().text);
+  return {};
 }
 
 } // namespace
@@ -248,11 +263,12 @@ result<job> sketch_job(dataplane::disk& storage, const run_config& config) {
   work.model = *model;
   if (auto fine = kernels::validate(work.model); !fine)
     return failure(fine.error().code, "policy.architecture: " + fine.error().text);
-  auto records = read_dataset(storage, config);
-  if (!records) return failure(std::move(records.error()));
-  work.records = std::move(*records);
-  if (auto fine = check_lengths(work); !fine) return failure(std::move(fine.error()));
-  auto policy = policy_of(config);
+  if (auto read = read_datasets(storage, work); !read) return failure(std::move(read.error()));
+  for (const auto& records : {work.records, work.held_out})
+    if (auto fine = records ? check_lengths(work, *records) : result<void>(); !fine)
+      return failure(std::move(fine.error()));
+  if (auto fine = check_environment(config); !fine) return failure(std::move(fine.error()));
+  auto policy = sampler_of(config);
   if (!policy) return failure(std::move(policy.error()));
   work.policy = std::move(*policy);
   auto stops = stop_tokens_of(config, *work.text);
@@ -293,7 +309,22 @@ failure_limits failure_limits_of(const run_config& config) {
   limits.max_skipped_prompts = from.max_skipped_prompts;
   limits.max_consecutive_dropped_prompts = from.max_consecutive_dropped_prompts;
   limits.min_step_batch_fraction = from.min_step_batch_fraction;
+  limits.replace_dropped_prompts = from.on_dropped_prompt == dropped_prompt_action::replace;
+  limits.max_replacement_attempts = static_cast<std::uint32_t>(from.max_replacement_attempts);
+  limits.replacement_reserve_prompts = from.replacement_reserve_prompts;
   return limits;
+}
+
+health_options health_options_of(const run_config& config) {
+  const generator_health_config& from = config.async_rl.generator_health;
+  health_options options;
+  options.probe_interval = seconds(from.probe_interval_s);
+  options.probe_timeout = seconds(from.probe_timeout_s);
+  options.unhealthy_threshold = static_cast<std::uint32_t>(from.unhealthy_threshold);
+  options.healthy_threshold = static_cast<std::uint32_t>(from.healthy_threshold);
+  options.min_healthy = from.min_healthy;
+  options.patience = seconds(config.async_rl.stall_watchdog.stall_timeout_s);
+  return options;
 }
 
 rollout_options rollout_options_of(const run_config& config) {
@@ -303,32 +334,39 @@ rollout_options rollout_options_of(const run_config& config) {
   options.limits.inflight_max = config.async_rl.max_inflight_prompts;
   options.limits.stamps = stamps_groups(config.async_rl.sampler.name);
   options.failures = failure_limits_of(config);
+  // Only what is stamped has a place that a spare could take.
+  if (options.limits.stamps && options.failures.replace_dropped_prompts)
+    options.limits.reserve_low = options.failures.replacement_reserve_prompts;
+  options.health = health_options_of(config);
   options.siblings = static_cast<std::uint32_t>(config.grpo.num_generations_per_prompt);
   options.max_new_tokens = static_cast<std::uint32_t>(config.policy.generation.max_new_tokens);
   options.generation_timeout = seconds(from.generation_timeout_s);
   options.env_timeout = seconds(from.env_timeout_s);
   options.rollout_timeout = seconds(from.rollout_timeout_s);
+  if (config.async_rl.weight_update == weight_update_kind::pinned)
+    options.pins = weight_pins{.window = window_versions(config.async_rl.sampler), .oldest = 0};
   return options;
 }
 
-result<scorer> scorer_of(const run_config& config) {
-  const exact_answer_config& from = config.env.exact_answer;
-  exact_answer_options options;
-  options.exact = from.exact;
-  options.number_credit = from.number_credit;
-  options.concise_credit = from.concise_credit;
-  options.closeness_credit = from.closeness_credit;
-  options.length_credit = from.length_credit;
-  options.digit_credit = from.digit_credit;
-  if (!config.policy.generation.stop.empty()) options.stop = config.policy.generation.stop;
-  if (auto fine = validate(options); !fine)
-    return failure(fine.error().code, "env.exact_answer: " + fine.error().text);
-  scorer how;
-  how.score = [options](const scoring_request& request) -> result<scoring_reply> {
-    const score scored = score_exact_answer(request.completion, request.answer, options);
-    return scoring_reply{static_cast<float>(scored.reward), scored.done, scored.observation};
-  };
-  return how;
+validation_options validation_options_of(const run_config& config) {
+  const rollout_failure_config& limits = config.async_rl.rollout_failure;
+  validation_options options;
+  options.max_new_tokens = static_cast<std::uint32_t>(config.policy.generation.max_new_tokens);
+  options.inflight_max = config.async_rl.max_inflight_prompts;
+  if (config.env.kind == env_kind::exact_answer)
+    options.full_reward = static_cast<float>(config.env.exact_answer.exact);
+  options.generation_timeout = seconds(limits.generation_timeout_s);
+  options.env_timeout = seconds(limits.env_timeout_s);
+  return options;
+}
+
+result<scoring> scoring_of(const run_config& config) {
+  if (config.env.kind == env_kind::command)
+    return scoring(command_options{config.env.command,
+                                   seconds(config.async_rl.rollout_failure.env_timeout_s)});
+  auto how = exact_answer_of(config);
+  if (!how) return failure(std::move(how.error()));
+  return scoring(std::move(*how));
 }
 
 text_codec text_codec_of(const job& work) {

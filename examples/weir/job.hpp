@@ -3,7 +3,7 @@
 #pragma once
 
 #include "actors/dataloader/dataset.hpp"
-#include "actors/environment/environment.hpp"
+#include "actors/main_job.hpp"
 #include "actors/rollout/rollout.hpp"
 #include "actors/sampler/sampler_policy.hpp"
 #include "actors/sampler/sampler_state.hpp"
@@ -22,6 +22,7 @@ namespace weir {
 struct job {
   run_config config;
   std::shared_ptr<const dataset> records;
+  std::shared_ptr<const dataset> held_out; ///< Null without validation.
   std::shared_ptr<const kernels::tokenizer> text;
   std::shared_ptr<const sampler_policy> policy;
   std::shared_ptr<llama_learner> learner;
@@ -42,9 +43,11 @@ struct job {
 
 // What each actor is given, from the configuration.
 [[nodiscard]] failure_limits failure_limits_of(const run_config& config);
+[[nodiscard]] health_options health_options_of(const run_config& config);
 [[nodiscard]] rollout_options rollout_options_of(const run_config& config);
 [[nodiscard]] text_codec text_codec_of(const job& work);
-[[nodiscard]] result<scorer> scorer_of(const run_config& config);
+[[nodiscard]] validation_options validation_options_of(const run_config& config);
+[[nodiscard]] result<scoring> scoring_of(const run_config& config);
 
 /// The tokens that a record's text becomes: the tokenizer's begin token, if it has one, then
 /// `data.prompt_template` with the text in place of "{input}".

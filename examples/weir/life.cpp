@@ -5,6 +5,7 @@
 #include "kernels/device_stream.hpp"
 #include "kernels/parallel.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -43,18 +44,30 @@ result<std::shared_ptr<kernels::device_stream>> shared_stream(const kernels::dev
   return std::shared_ptr<kernels::device_stream>(std::move(*stream));
 }
 
-result<generator_engine> make_engine(const job& work, std::shared_ptr<run_counters> counters) {
+/// Versions before the newest that are kept: W with pinned weights.
+std::uint64_t earlier_versions(const run_config& config) {
+  const bool pinned = config.async_rl.weight_update == weight_update_kind::pinned;
+  return pinned ? window_versions(config.async_rl.sampler) : 0;
+}
+
+result<std::shared_ptr<kernels::decoder>> make_decoder(const job& work) {
   const generation_config& config = work.config.policy.generation;
   kernels::decoder_options options;
   options.max_sequences = static_cast<std::uint32_t>(config.max_batch_size);
   options.threads = kernels::hardware_threads();
   options.recompute_on_update = work.config.async_rl.recompute_kv_cache_after_weight_updates;
+  options.earlier_versions = static_cast<std::uint32_t>(earlier_versions(work.config));
   options.where = work.device.chosen;
   auto decoder = kernels::decoder::create(work.model, options);
   if (!decoder) return failure(std::move(decoder.error()));
+  return std::shared_ptr<kernels::decoder>(std::move(*decoder));
+}
+
+result<generator_engine> make_engine(const job& work, std::shared_ptr<run_counters> counters) {
   auto device = shared_stream(work.device.chosen);
   if (!device) return failure(std::move(device.error()));
-  return generator_engine{std::move(*decoder), std::move(*device), std::move(counters)};
+  return generator_engine{[&work] { return make_decoder(work); }, std::move(*device),
+                          std::move(counters)};
 }
 
 std::int64_t nanoseconds(double count) {
@@ -100,6 +113,17 @@ watchdog_options watchdog_options_of(const run_config& config) {
   return options;
 }
 
+validation_schedule validation_schedule_of(const run_config& config) {
+  validation_schedule when;
+  when.period = config.grpo.val_period;
+  when.at_start = config.grpo.val_at_start;
+  when.at_end = config.grpo.val_at_end;
+  const std::string metric = config.checkpointing.metric_name.value_or("");
+  if (metric == "val:reward") when.metric = kept_by::val_reward;
+  if (metric == "val:accuracy") when.metric = kept_by::val_accuracy;
+  return when;
+}
+
 trainer_options trainer_options_of(const run_config& config) {
   trainer_options options;
   options.max_num_steps = config.grpo.max_num_steps;
@@ -109,6 +133,11 @@ trainer_options trainer_options_of(const run_config& config) {
   options.warmup.stop_at_reward = config.policy.warmup.stop_at_reward;
   options.warmup.check_every = config.policy.warmup.check_every;
   options.env_timeout = seconds(config.async_rl.rollout_failure.env_timeout_s);
+  options.groups_per_chunk_min = config.async_rl.min_groups_for_streaming_train;
+  options.earlier_versions = earlier_versions(config);
+  options.attendance =
+      std::min(options.attendance, seconds(config.async_rl.stall_watchdog.stall_timeout_s) / 4);
+  options.validation = validation_schedule_of(config);
   return options;
 }
 
@@ -129,21 +158,31 @@ result<policy_ptr> restored_policy(const job& work, const restored_states& state
   return read_policy(files, work.model);
 }
 
+result<policy_ptr> restored_version(const job& work, const restored_states& states,
+                                    weight_version version) {
+  const std::string path = version_directory(version) + "model.safetensors";
+  const auto file = states.policy.find(path);
+  if (file == states.policy.end()) return failure(errc::corrupt, path + ": is not in the bundle");
+  return read_version(version, file->second, work.model);
+}
+
 /// Where the actors of this job come from: the real model on its device, and the program's output.
 main_job_parts parts_of(const job& work, const std::shared_ptr<run_output>& output) {
   main_job_parts parts;
   parts.generator =
-      [&work](graph& actors, const std::string& name,
+      [&work](graph& actors, const supervised_group& group, const std::string& name,
               std::shared_ptr<run_counters> counters) -> result<handle<generator_protocol>> {
     auto engine = make_engine(work, std::move(counters));
     if (!engine) return failure(std::move(engine.error()));
     return actors.add<generator>(
-        name, generator_options{work.config.grpo.seed, work.sampling, work.stop_tokens},
+        group, name, generator_options{work.config.grpo.seed, work.sampling, work.stop_tokens},
         std::move(*engine));
   };
-  parts.environment = [&work] { return scorer_of(work.config); };
-  parts.observer = [output](graph& actors, std::shared_ptr<run_counters> counters) {
-    return actors.add<observer>("observer", output, std::move(counters));
+  parts.environment = [&work] { return scoring_of(work.config); };
+  const permit_limits limits{work.config.async_rl.max_inflight_prompts,
+                             work.config.async_rl.max_buffered_rollouts};
+  parts.observer = [output, limits](graph& actors, std::shared_ptr<run_counters> counters) {
+    return actors.add<observer>("observer", output, std::move(counters), limits);
   };
   parts.trainer_device = [] { return shared_stream(kernels::device()); };
   return parts;
@@ -196,9 +235,15 @@ main_job main_job_of(const job& work, const std::shared_ptr<run_output>& output)
   made.read_policy = [&work](const restored_states& states) {
     return restored_policy(work, states);
   };
+  made.read_version = [&work](const restored_states& states, weight_version version) {
+    return restored_version(work, states, version);
+  };
   made.loader = loader_options_of(config);
   made.rollout = rollout_options_of(config);
+  made.rollout.limits.stamps = work.policy->stamps(); // A custom sampler's, too.
   made.codec = text_codec_of(work);
+  made.held_out = work.held_out;
+  made.validation = validation_options_of(config);
   made.replay = replay_options_of(config);
   made.rows = row_options_of(config);
   made.trainer = trainer_options_of(config);
@@ -214,6 +259,8 @@ result<life_end> live(life_parts parts, const std::function<bool()>& interrupted
   main_job work = main_job_of(parts.work, parts.output);
   work.record_checkpoint = [output = parts.output, life = parts.begun.life](
                                const checkpoint_record& record) { output->record(record, life); };
+  work.record_failed_checkpoint = [output = parts.output, life = parts.begun.life](
+                                      const error& why) { output->record_failure(why, life); };
   auto running = compose_life(work, parts.env, parts.begun, parts.directory);
   if (!running) return failure(std::move(running.error()));
   running->actors->watch(watchdog_options_of(parts.work.config));

@@ -33,7 +33,11 @@ void describe(CLI::App& app, command_line& line) {
   app.require_subcommand(1);
   CLI::App* run = app.add_subcommand("run", "run, or resume from the newest valid bundle");
   add_config(run, line.run.config_path, line.run.overrides);
-  run->add_flag("--fresh", line.run.fresh, "set aside what the run directory holds, start anew");
+  CLI::Option* fresh = run->add_flag("--fresh", line.run.fresh,
+                                     "set aside what the run directory holds, start anew");
+  run->add_flag("--drop-replay", line.run.drop_replay,
+                "generate the finished groups of the bundle again, with fresh samples")
+      ->excludes(fresh);
   run->add_option("--from", line.from, "restore this bundle instead of the newest")
       ->type_name("step_N");
   run->add_option("--failpoints", line.run.failpoints, "make named points fail: name=kill@3,...")

@@ -42,6 +42,7 @@ std::string to_string(const progress& state) {
   text += fixed("  stale %.1f", state.staleness);
   text += "  in flight " + std::to_string(state.groups_in_flight);
   text += "  buffered " + std::to_string(state.groups_buffered);
+  if (state.groups_dropped > 0) text += "  dropped " + std::to_string(state.groups_dropped);
   if (state.last_hold_us) text += "  hold " + hold(*state.last_hold_us);
   if (state.checkpoint_age_s) text += "  saved " + duration(*state.checkpoint_age_s) + " ago";
   return text;

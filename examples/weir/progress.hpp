@@ -18,6 +18,7 @@ struct progress {
   double staleness = 0; ///< Mean, in weight versions.
   std::uint64_t groups_in_flight = 0;
   std::uint64_t groups_buffered = 0;
+  std::uint64_t groups_dropped = 0; ///< Since the program started; not shown while there are none.
   std::optional<double> last_hold_us;     ///< Of the newest barrier.
   std::optional<double> checkpoint_age_s; ///< Since the newest bundle was published.
 };

@@ -4,6 +4,7 @@
 #include "examples/weir/commands.hpp"
 #include "examples/weir/compatibility.hpp"
 #include "examples/weir/life.hpp"
+#include "examples/weir/samplers.hpp"
 #include "examples/weir/step_metrics.hpp"
 #include "examples/weir/unavailable.hpp"
 
@@ -88,6 +89,14 @@ void print_restore(run_output& output, const begun_life& begun, double took_s) {
                          "  siblings kept {}  tokens kept {}  prompts lost 0  seconds {:.2f}",
                          plan.ready.size(), plan.admitted.size(), plan.reserved.size(),
                          plan.groups_reissued, plan.siblings_kept, plan.tokens_kept, took_s));
+  if (begun.states->changes.buffer_left) {
+    output.say(fmt::format("  shadow mode: {} groups are generated again",
+                           begun.states->changes.groups.size()));
+    return;
+  }
+  if (const auto& dropped = begun.states->dropped.groups; !dropped.empty())
+    output.say(
+        fmt::format("  {} ready groups are generated again (--drop-replay)", dropped.size()));
   for (const restamped_group& group : begun.states->changes.groups)
     output.say(fmt::format("  group {}: step {} is now step {}", group.group.value,
                            group.target_before, group.target_after));
@@ -154,6 +163,8 @@ result<void> running::open(const run_config& config) {
   if (!metrics) return failure(std::move(metrics.error()));
   output_->write_metrics_to(std::move(*metrics));
   output_->say(work_->device.explanation);
+  if (const std::string notice = shadow_mode_notice(*work_->policy); !notice.empty())
+    output_->say(notice);
   return {};
 }
 
@@ -164,10 +175,12 @@ result<begun_life> running::begin() {
   request.checkpoint_directory = places_.checkpoint_directory;
   request.from = std::exchange(arguments_.from, std::nullopt);
   request.fresh = std::exchange(arguments_.fresh, false);
+  request.drop_replay = std::exchange(arguments_.drop_replay, false);
   request.policy = work_->policy;
   request.groups_per_step = work_->config.grpo.num_prompts_per_step;
   const std::string new_run = "run-" + env_.clock().wall_text();
   const main_job checked = main_job_of(*work_, output_);
+  request.find_prompt = prompt_lookup_of(checked);
   auto begun = begin_life(
       storage_, *directory_, request, new_run,
       [&checked](const restored_states& states) { return check_states(checked, states); });

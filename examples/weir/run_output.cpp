@@ -16,6 +16,16 @@ std::size_t terminal_columns() {
   return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
+/// Text inside the quotes of a JSON string.
+std::string json_text(std::string_view text) {
+  std::string escaped;
+  for (const char letter : text) {
+    if (letter == '"' || letter == '\\') escaped += '\\';
+    escaped += static_cast<unsigned char>(letter) < 0x20 ? ' ' : letter;
+  }
+  return escaped;
+}
+
 bool shown_at(log_level level, logger_level threshold) {
   const auto rank = [](log_level one) {
     switch (one) {
@@ -81,6 +91,12 @@ void run_output::record(const checkpoint_record& record, incarnation life) {
                      "\"bytes\": {}, \"tokens_while_writing\": {}}}",
                      life.value, what.bundle, what.hold_ns, what.drain_ns, what.capture_ns,
                      what.write_ns, what.bytes, record.tokens_while_writing));
+}
+
+void run_output::record_failure(const error& why, incarnation life) {
+  metric(fmt::format("{{\"event\": \"checkpoint_failed\", \"incarnation\": {}, \"code\": \"{}\", "
+                     "\"reason\": \"{}\"}}",
+                     life.value, to_string(why.code), json_text(to_string(why))));
 }
 
 void run_output::finish() {

@@ -29,6 +29,8 @@ public:
   void show(progress state);
   void metric(const std::string& json_line);
   void record(const checkpoint_record& record, incarnation life);
+  /// A checkpoint that was not published.
+  void record_failure(const error& why, incarnation life);
   /// Leaves the progress line as it is. Makes the metrics durable.
   void finish();
 

@@ -13,41 +13,11 @@ struct gap {
 };
 
 constexpr gap gaps[] = {
-    {"async_rl.sampler.name",
-     [](const run_config& config) { return config.async_rl.sampler.name == sampler_kind::custom; },
-     "use a built-in sampler"},
-    {"async_rl.generator_health.probe_interval_s",
-     [](const run_config& config) {
-       return config.async_rl.generator_health != generator_health_config();
-     },
-     "leave async_rl.generator_health at its defaults: a group that fails goes to another "
-     "generator"},
-    {"async_rl.rollout_failure.on_dropped_prompt",
-     [](const run_config& config) {
-       return config.async_rl.rollout_failure.on_dropped_prompt == dropped_prompt_action::replace;
-     },
-     "use shrink"},
-    {"async_rl.weight_update",
-     [](const run_config& config) {
-       return config.async_rl.weight_update == weight_update_kind::pinned;
-     },
-     "use in_flight; async_rl.sampler.max_lookahead_versions 0 is reproducible too"},
     {"data_plane.spill_dir",
      [](const run_config& config) { return config.data_plane.spill_dir.has_value(); },
      "set it to null and raise data_plane.capacity_bytes"},
-    {"data.validation.path",
-     [](const run_config& config) { return config.data.validation.path.has_value(); },
-     "set it to null"},
-    {"env.kind", [](const run_config& config) { return config.env.kind == env_kind::command; },
-     "use exact_answer"},
     {"grpo.max_rollout_turns",
      [](const run_config& config) { return config.grpo.max_rollout_turns > 1; }, "use 1"},
-    {"grpo.val_at_end", [](const run_config& config) { return config.grpo.val_at_end; },
-     "use false"},
-    {"grpo.val_at_start", [](const run_config& config) { return config.grpo.val_at_start; },
-     "use false"},
-    {"grpo.val_period", [](const run_config& config) { return config.grpo.val_period > 0; },
-     "use 0"},
     {"logger.log_dir", [](const run_config& config) { return config.logger.log_dir.has_value(); },
      "use null; logs go to the standard streams"},
     {"logger.metrics_port",

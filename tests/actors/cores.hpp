@@ -51,6 +51,14 @@ inline group_reservation reservation_of(std::uint64_t group) {
           .siblings = 2};
 }
 
+inline group_reservation reservation_of(const ledger_record& record) {
+  return {.group = record.group,
+          .sample = record.sample,
+          .hash = record.hash,
+          .task = record.task,
+          .siblings = record.siblings};
+}
+
 inline std::vector<group_reservation> reservations(std::uint64_t first, std::uint64_t count) {
   std::vector<group_reservation> groups;
   for (std::uint64_t group = first; group < first + count; ++group)
@@ -104,6 +112,9 @@ inline void start_and_stage(replay_state& replay, const ledger_record& record,
 /// The commit transaction over both owners: the ledger decides, then replay follows.
 inline bool commit_group(sampler_state& sampler, replay_state& replay, group_id group,
                          std::uint32_t attempt, event_log& log) {
+  const ledger_record* record = sampler.capture().find(group);
+  const group_reservation prompt =
+      record == nullptr ? group_reservation() : reservation_of(*record);
   const auto released = sampler.release(group, attempt);
   REQUIRE(released.has_value());
   if (!*released) return false;
@@ -114,7 +125,9 @@ inline bool commit_group(sampler_state& sampler, replay_state& replay, group_id 
                                .dispatch_index = stamp.dispatch_index,
                                .target_step = stamp.target_step,
                                .admission_version = stamp.admission_version,
-                               .window = stamp.window};
+                               .window = stamp.window,
+                               .hash = prompt.hash,
+                               .task = prompt.task};
   const auto rows = replay.commit(request, log.stream, 3);
   REQUIRE(rows.has_value());
   CHECK(*rows == rows_of(group));

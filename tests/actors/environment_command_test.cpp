@@ -8,7 +8,8 @@ namespace {
 
 std::string refusal(std::string_view line) {
   const auto reply = parse_command_reply(line);
-  return reply ? std::string("accepted") : reply.error().text;
+  if (!reply) return reply.error().text;
+  return reply->refusal.empty() ? std::string("accepted") : reply->refusal;
 }
 
 bool mentions(const std::string& text, std::string_view part) {
@@ -49,12 +50,28 @@ TEST_CASE("a line that is no reply is refused with the reason and the line") {
   CHECK(mentions(refusal("{\"reward\": 1}"), "\"id\""));
   CHECK(mentions(refusal("{\"id\": -1, \"reward\": 1}"), "\"id\""));
   CHECK(mentions(refusal("{\"id\": \"1\", \"reward\": 1}"), "\"id\""));
+  CHECK(mentions(refusal(""), "malformed JSON"));
+}
+
+TEST_CASE("a reply whose request is known refuses that request alone") {
   CHECK(mentions(refusal("{\"id\": 1}"), "\"reward\""));
   CHECK(mentions(refusal("{\"id\": 1, \"reward\": \"1\"}"), "\"reward\""));
-  CHECK(mentions(refusal("{\"id\": 1, \"reward\": 1e999}"), "malformed JSON"));
   CHECK(mentions(refusal("{\"id\": 1, \"reward\": 1, \"done\": 1}"), "\"done\""));
   CHECK(mentions(refusal("{\"id\": 1, \"reward\": 1, \"observation\": 1}"), "\"observation\""));
-  CHECK(mentions(refusal(""), "malformed JSON"));
+}
+
+TEST_CASE("numbers that are not finite are refused, as Python writes them, too") {
+  for (const char* number : {"NaN", "Infinity", "-Infinity"}) {
+    CAPTURE(number);
+    const auto reply = parse_command_reply("{\"id\": 3, \"reward\": " + std::string(number) + "}");
+    REQUIRE(reply.has_value());
+    CHECK(reply->id == 3);
+    CHECK(mentions(reply->refusal, "not a finite number, got: {\"id\": 3"));
+  }
+  CHECK(mentions(refusal("{\"id\": 1, \"reward\": 1e999}"), "malformed JSON"));
+  const auto quoted = parse_command_reply("{\"id\": 3, \"reward\": 1, \"observation\": \"NaN\"}");
+  REQUIRE(quoted.has_value());
+  CHECK(quoted->observation == "NaN");
 }
 
 TEST_CASE("every prefix of a reply is refused") {

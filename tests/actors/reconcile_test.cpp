@@ -180,9 +180,9 @@ TEST_SUITE("actors/reconcile") {
     // Reserved groups never wait behind a gate that only they could open.
     sampler_state sampler(policy_of("in_order", 0), 3, {});
     REQUIRE(sampler.load(made.ledger).has_value());
-    CHECK_FALSE(sampler.gate_open());
+    CHECK_FALSE(*sampler.may_admit());
     CHECK(sampler.version_live(weight_version(3)));
-    CHECK(sampler.gate_open());
+    CHECK(*sampler.may_admit());
   }
 
   TEST_CASE("a reserved group that fills up a step starts only within the new window") {

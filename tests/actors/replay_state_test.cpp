@@ -204,10 +204,10 @@ TEST_SUITE("actors/replay_state") {
     finish(state, 3, 1, log);
     REQUIRE(state.request_start(start_of(6, 2)).has_value());
     CHECK(state.grant_permits().empty());
-    CHECK_FALSE(state.evictable(weight_version(0)));
-    CHECK(state.evict(weight_version(0), log.stream, 1).groups.empty());
-    CHECK(state.evictable(weight_version(1)));
-    const cleared_groups cleared = state.evict(weight_version(1), log.stream, 2);
+    CHECK_FALSE(*state.eviction_due(weight_version(0)));
+    CHECK(state.evict(weight_version(0), log.stream, 1)->groups.empty());
+    CHECK(*state.eviction_due(weight_version(1)));
+    const cleared_groups cleared = *state.evict(weight_version(1), log.stream, 2);
     CHECK(cleared.groups == ids({0}));
     CHECK(cleared.rows == rows_of(group_id(0)));
     CHECK(state.capture().dropped.of(drop_reason::stale) == tally_of(group_id(0)));
@@ -227,6 +227,23 @@ TEST_SUITE("actors/replay_state") {
     REQUIRE(state.stage(staged_of(0)).has_value());
     REQUIRE(state.commit(commit_of(0, 0), log.stream, 1).has_value());
     CHECK(groups_of(*state.claim(0, weight_version(0), 2, log.stream, 1)) == ids({0, 1}));
+  }
+
+  TEST_CASE("a chunk is what is ready, from the least that is asked up to what the step lacks") {
+    event_log log;
+    replay_state state = replay_of("in_order");
+    finish(state, 0, 0, log);
+    CHECK(state.outlook(0, weight_version(0), 2, 4)->prospect == batch_prospect::wait);
+    CHECK(state.claim(0, weight_version(0), 2, 4, log.stream, 1)->empty());
+    finish(state, 1, 0, log);
+    finish(state, 2, 0, log);
+    CHECK(state.outlook(0, weight_version(0), 2, 4)->available == 3);
+    CHECK(groups_of(*state.claim(0, weight_version(0), 2, 4, log.stream, 1)) == ids({0, 1, 2}));
+    finish(state, 3, 0, log);
+    finish(state, 4, 1, log);
+    CHECK(groups_of(*state.claim(0, weight_version(0), 1, 1, log.stream, 1)) == ids({3}));
+    CHECK(state.claimed(0) == 4);
+    state.check_invariants();
   }
 
   TEST_CASE("a stamped step that can never fill says what it has and what it lacks") {
@@ -287,24 +304,21 @@ TEST_SUITE("actors/replay_state") {
       [[nodiscard]] std::string_view name() const override { return "liar"; }
       [[nodiscard]] std::uint64_t window() const override { return 0; }
       [[nodiscard]] bool gated() const override { return false; }
-      [[nodiscard]] bool stamps() const override { return false; }
       [[nodiscard]] bool supports_buffer_checkpoint() const override { return false; }
-      [[nodiscard]] bool gate_open(std::int64_t, weight_version) const override { return true; }
-      [[nodiscard]] std::int64_t stamp(std::int64_t) const override { return -1; }
-
-    protected:
-      [[nodiscard]] std::vector<group_id> eligible(std::span<const policy_slot>,
-                                                   weight_version) const override {
+      [[nodiscard]] result<bool> admits(std::int64_t, weight_version) const override {
+        return true;
+      }
+      [[nodiscard]] result<std::vector<group_id>> select(const slot_view&,
+                                                         const selection&) const override {
         return ids({41, 41});
       }
-      [[nodiscard]] bool stale(const policy_slot&, weight_version) const override { return false; }
     };
     event_log log;
     replay_state state(std::make_shared<const liar>(), {});
     const auto claimed = state.claim(0, weight_version(0), 2, log.stream, 1);
     REQUIRE_FALSE(claimed.has_value());
     CHECK(claimed.error().text ==
-          "sampler liar selected group 41, which is not ready, or selected it twice");
+          "sampler liar named group 41, which is not ready, or named it twice");
     CHECK(state.claimed(0) == 0);
   }
 

@@ -80,6 +80,19 @@ TEST_SUITE("actors/checkpoint/restore_plan") {
     CHECK(plan->admitted == std::vector{group_id(4), group_id(5)});
   }
 
+  TEST_CASE("a spare is in the reserve alone, and was handed out") {
+    auto sections = sound();
+    sections.reserve = {group_id(0), group_id(1)};
+    const auto plan = plan_restore(sections);
+    REQUIRE(plan.has_value());
+    CHECK(plan->spares == std::vector{group_id(0), group_id(1)});
+    sections.reserve = {group_id(3), group_id(7), group_id(8)};
+    const std::string text = differences(sections);
+    names(text, "the reserve has group 3, and the replay index has it too");
+    names(text, "the reserve has group 7, and the ledger has it too");
+    names(text, "the reserve has group 8, the dataloader has handed out none from 8 on");
+  }
+
   TEST_CASE("a group that was dispatched three times is poisoned") {
     auto sections = sound();
     sections.ledger[1].dispatches = 3;

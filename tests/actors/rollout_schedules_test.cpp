@@ -6,6 +6,7 @@
 // Checked at the end: each group that was handed out is exactly one of consumed and dropped.
 #include "actors/rollout/reconcile.hpp"
 #include "actors/rollout/rollout_state.hpp"
+#include "actors/sampler/replacement_reserve.hpp"
 #include "actors/trainer/trainer_state.hpp"
 #include "tests/actors/cores.hpp"
 
@@ -35,6 +36,7 @@ struct sampler_choice {
 struct weather {
   bool failures = false;
   bool change_sampler = false;
+  bool replace = false;
   std::uint64_t groups = 40;
 };
 
@@ -47,10 +49,27 @@ failure_limits tolerant() {
   return limits;
 }
 
+failure_limits limits_of(const weather& conditions) {
+  failure_limits limits = tolerant();
+  limits.replace_dropped_prompts = conditions.replace;
+  limits.max_replacement_attempts = 2;
+  if (conditions.replace) limits.max_infra_attempts_per_prompt = 2;
+  if (conditions.replace) limits.max_data_attempts_per_prompt = 1;
+  return limits;
+}
+
+rollout_limits rollout_limits_of(const sampler_choice& chosen, const weather& conditions) {
+  rollout_limits limits{.groups_per_step = step_groups, .inflight_max = 4};
+  limits.stamps = policy_of(chosen.name, chosen.window)->stamps();
+  if (conditions.replace && limits.stamps) limits.reserve_low = 2;
+  return limits;
+}
+
 enum class fate : std::uint8_t { owned, consumed, dropped };
 
 struct bundle {
   std::vector<std::byte> ledger;
+  std::vector<std::byte> reserve;
   std::vector<std::byte> index;
   trainer_image trainer;
   std::uint64_t handed_out = 0;
@@ -59,13 +78,10 @@ struct bundle {
 
 /// One incarnation's actors.
 struct actors {
-  actors(const sampler_choice& chosen, const trainer_image& from)
-      : sampler(policy_of(chosen.name, chosen.window), step_groups, tolerant()),
+  actors(const sampler_choice& chosen, const weather& conditions, const trainer_image& from)
+      : sampler(policy_of(chosen.name, chosen.window), step_groups, limits_of(conditions)),
         replay(policy_of(chosen.name, chosen.window), {.groups_buffered_max = capacity}),
-        rollout({.groups_per_step = step_groups,
-                 .inflight_max = 4,
-                 .stamps = policy_of(chosen.name, chosen.window)->stamps()}),
-        trainer(from) {}
+        rollout(rollout_limits_of(chosen, conditions)), trainer(from) {}
   sampler_state sampler;
   replay_state replay;
   rollout_state rollout;
@@ -78,7 +94,7 @@ class simulated_run {
 public:
   simulated_run(sampler_choice chosen, weather conditions, std::uint64_t seed)
       : chosen_(std::move(chosen)), weather_(conditions), random_(seed) {
-    live_.emplace(chosen_, trainer_image{.step = 0, .version = {}, .policy = policy_});
+    live_.emplace(chosen_, weather_, trainer_image{.step = 0, .version = {}, .policy = policy_});
     publish();
     cut();
   }
@@ -104,6 +120,7 @@ public:
     }
     CHECK(fates_.size() == weather_.groups);
     CHECK(live_->sampler.unfinished_groups() == 0);
+    CHECK(live_->sampler.spares() == 0);
     CHECK(live_->replay.permits().taken() == 0);
     CHECK(live_->replay.staged() == 0);
     CHECK(live_->rollout.in_flight() == 0);
@@ -116,6 +133,8 @@ public:
     return groups;
   }
   [[nodiscard]] int crashes() const { return crashes_; }
+  [[nodiscard]] int replaced() const { return replaced_; }
+  [[nodiscard]] int promoted() const { return promoted_; }
 
 private:
   bool chance(unsigned one_in) { return random_() % one_in == 0; }
@@ -143,6 +162,10 @@ private:
     switch (next.move) {
     case supply_move::reserve:
       return reserve(next);
+    case supply_move::divert:
+      return divert(next);
+    case supply_move::drain:
+      return drain(next);
     case supply_move::admit: {
       const auto outcome = now.sampler.admit(next.admission, log_.stream, 1);
       REQUIRE(outcome.has_value());
@@ -177,6 +200,52 @@ private:
     }
     live_->rollout.reserved(next.admission, groups);
     handed_out_ += count;
+  }
+
+  void divert(const next_supply& next) {
+    if (weather_.groups - handed_out_ < next.groups) {
+      reserve(next);
+      return live_->rollout.end_data();
+    }
+    const auto batch = reservations(handed_out_, next.groups);
+    const auto spares = live_->sampler.divert(batch, log_.stream, 1);
+    REQUIRE(spares.has_value());
+    live_->rollout.spares_are(*spares);
+    for (const group_reservation& one : batch)
+      CHECK(fates_.emplace(one.group, fate::owned).second);
+    handed_out_ += next.groups;
+  }
+
+  void drain(const next_supply& next) {
+    const auto drained = live_->sampler.drain(next.admission, next.groups, log_.stream, 1);
+    REQUIRE(drained.has_value());
+    std::vector<group_id> groups;
+    for (const ledger_record& record : *drained)
+      groups.push_back(record.group);
+    live_->rollout.spares_are(live_->sampler.spares());
+    live_->rollout.reserved(next.admission, groups);
+  }
+
+  /// A group that failed for good: a spare takes its place, or its step is short.
+  void give_up(group_id group, drop_reason reason) {
+    actors& now = *live_;
+    const auto outcome = now.sampler.replace(group, reason, log_.stream, 1);
+    REQUIRE(outcome.has_value());
+    REQUIRE(outcome->has_value());
+    staged_.erase(group);
+    std::ignore = now.replay.stop(group);
+    now.rollout.finished(group);
+    now.rollout.spares_are(now.sampler.spares());
+    end(group, fate::dropped);
+    if (!(*outcome)->spare) return;
+    ledger_record spare = *(*outcome)->spare;
+    const auto lender = now.replay.promote(spare.target_step, spare.dispatch_index, log_.stream, 1);
+    now.rollout.took_place(spare.group);
+    ++replaced_;
+    if (!lender) return;
+    ++promoted_;
+    const lent_stamp lent{lender->dispatch_index, lender->target_step, lender->admission_version};
+    REQUIRE(now.sampler.repay(spare.group, lent, log_.stream, 1).has_value());
   }
 
   std::optional<group_id> some_running() {
@@ -237,14 +306,8 @@ private:
     REQUIRE(outcome.has_value());
     REQUIRE(outcome->has_value());
     if ((*outcome)->retry) return;
-    const std::vector<group_id> groups = {*group};
-    const auto reason =
-        kind == failure_kind::data ? drop_reason::data_failure : drop_reason::infra_failure;
-    REQUIRE(live_->sampler.drop(groups, reason, log_.stream, 1)->size() == 1);
-    staged_.erase(*group);
-    std::ignore = live_->replay.stop(*group);
-    live_->rollout.finished(*group);
-    end(*group, fate::dropped);
+    give_up(*group,
+            kind == failure_kind::data ? drop_reason::data_failure : drop_reason::infra_failure);
   }
 
   void train() {
@@ -253,8 +316,8 @@ private:
     const weight_version version = now.trainer.version();
     if (now.trainer.publish_due()) return publish();
     if (now.trained) return consume(step);
-    if (now.replay.evictable(version))
-      for (const group_id group : now.replay.evict(version, log_.stream, 1).groups)
+    if (*now.replay.eviction_due(version))
+      for (const group_id group : now.replay.evict(version, log_.stream, 1)->groups)
         end(group, fate::dropped);
     const std::uint64_t target = now.sampler.target(step) - now.replay.claimed(step);
     const std::uint64_t chunk = target > 1 && chance(3) ? target - 1 : target;
@@ -314,6 +377,7 @@ private:
     CHECK(everywhere == tally_of_range(group_id(0), handed_out_));
     const epoch_id epoch{.incarnation = 1, .life = 1, .number = ++cuts_};
     saved_ = {.ledger = encode(now.sampler.capture(), epoch),
+              .reserve = encode_reserve(now.sampler.capture(), epoch),
               .index = encode(now.replay.capture(), epoch),
               .trainer = now.trainer.capture(),
               .handed_out = handed_out_,
@@ -326,28 +390,27 @@ private:
     auto index = decode_replay(saved_.index);
     REQUIRE(ledger.has_value());
     REQUIRE(index.has_value());
+    REQUIRE(decode_reserve(saved_.reserve, *ledger).has_value());
     // A windowed run may hold more than the permits; a gated sampler could then wait for ever.
     const bool fits = index->image.index.size() + ledger->image.admitted.count <= capacity;
     if (weather_.change_sampler && chance(2) && fits) choose_sampler();
-    live_.emplace(chosen_, saved_.trainer);
+    live_.emplace(chosen_, weather_, saved_.trainer);
     const auto report = reconcile(ledger->image, index->image, live_->sampler.policy(), step_groups,
                                   live_->trainer.version());
     REQUIRE(report.has_value());
     restamped_ = restamped_ || report->restamped;
     REQUIRE(live_->sampler.load(ledger->image).has_value());
     REQUIRE(live_->replay.load(index->image).has_value());
-    const recovery_plan plan =
-        plan_recovery(live_->sampler.unfinished(), live_->sampler.next_admission(), tolerant());
+    recovery_plan plan = plan_recovery(live_->sampler.unfinished(), live_->sampler.next_admission(),
+                                       limits_of(weather_));
+    plan.spares = live_->sampler.spares();
     live_->rollout.recover(plan);
     handed_out_ = saved_.handed_out;
     fates_ = saved_.fates;
     staged_.clear();
     // Groups that were given up right at the cut are dropped first of all.
-    for (const spent_group& spent : plan.spent) {
-      const std::vector<group_id> groups = {spent.group};
-      REQUIRE(live_->sampler.drop(groups, spent.reason, log_.stream, 1)->size() == 1);
-      end(spent.group, fate::dropped);
-    }
+    for (const spent_group& spent : plan.spent)
+      give_up(spent.group, spent.reason);
     publish();
     cut();
   }
@@ -367,6 +430,8 @@ private:
   std::uint64_t handed_out_ = 0;
   std::uint64_t cuts_ = 0;
   int crashes_ = 0;
+  int replaced_ = 0;
+  int promoted_ = 0;
   bool restamped_ = false;
   std::map<group_id, fate> fates_;
   std::map<group_id, std::uint32_t> staged_;
@@ -423,6 +488,32 @@ TEST_SUITE("actors/rollout_schedules") {
         run.storm(1500);
         run.calm();
       }
+  }
+
+  TEST_CASE("a dropped group is replaced in its step, across cuts and kills") {
+    int replaced = 0;
+    int promoted = 0;
+    for (std::uint64_t seed = 0; seed < 2 * seeds; ++seed) {
+      CAPTURE(seed);
+      simulated_run run({"in_order", static_cast<std::int64_t>(seed % 3)},
+                        {.failures = true, .replace = true}, seed);
+      run.storm(1500);
+      run.calm();
+      replaced += run.replaced();
+      promoted += run.promoted();
+    }
+    CHECK(replaced > 100);
+    CHECK(promoted > 20);
+  }
+
+  TEST_CASE("spares survive a change of the sampler, and are drained in the end") {
+    for (std::uint64_t seed = 0; seed < 2 * seeds; ++seed) {
+      CAPTURE(seed);
+      simulated_run run({"in_order", 1},
+                        {.failures = true, .change_sampler = true, .replace = true}, seed);
+      run.storm(1500);
+      run.calm();
+    }
   }
 
   TEST_CASE("a sampler or window that changes on resume neither loses a group nor wedges") {

@@ -1,3 +1,4 @@
+#include "actors/rollout/rollout_group.hpp"
 #include "actors/rollout/rollout_state.hpp"
 #include "tests/actors/cores.hpp"
 
@@ -36,6 +37,32 @@ rollout_state rollouts(bool stamps = true, std::uint64_t inflight = 8) {
 }
 
 } // namespace
+
+TEST_SUITE("actors/rollout_group") {
+  TEST_CASE("a pinned group names max(0, target step - W), if that version exists") {
+    const auto pin = [](std::int64_t target, std::uint64_t window, std::uint64_t oldest) {
+      return pinned_version({.dispatch_index = target, .target_step = target},
+                            {.window = window, .oldest = oldest});
+    };
+    CHECK(pin(0, 0, 0) == 0);
+    CHECK(pin(7, 0, 0) == 7);
+    CHECK(pin(0, 2, 0) == 0);
+    CHECK(pin(1, 2, 0) == 0);
+    CHECK(pin(7, 2, 0) == 5);
+    // The bundle was made with a smaller W: 5 is not there.
+    CHECK(pin(7, 2, 6) == 6);
+  }
+
+  TEST_CASE("a request for generation says whether its version is the least or the only one") {
+    rollout_group group;
+    group.prompt.sample = std::make_unique<SampleId>(1, 2);
+    group.stamp.admission_version = 9;
+    CHECK(generation_of(group, 4, {}).minimum_version == 9);
+    CHECK_FALSE(generation_of(group, 4, {}).pinned);
+    CHECK(generation_of(group, 4, {}, 8).minimum_version == 8);
+    CHECK(generation_of(group, 4, {}, 8).pinned);
+  }
+}
 
 TEST_SUITE("actors/rollout_state") {
   TEST_CASE("a restored ledger is dispatched in order and re-admitted batch by batch") {
@@ -123,6 +150,66 @@ TEST_SUITE("actors/rollout_state") {
     rollout_state state = rollouts();
     state.end_data();
     CHECK(state.next_move().move == supply_move::finish);
+  }
+
+  TEST_CASE("below the low-water mark a whole batch is set aside before anything else") {
+    rollout_state state({.groups_per_step = 3, .inflight_max = 8, .reserve_low = 1});
+    CHECK(state.next_move() == next_supply{supply_move::divert, 0, 3});
+    state.spares_are(3);
+    CHECK(state.next_move() == next_supply{supply_move::reserve, 0, 3});
+    state.reserved(0, ids({3, 4, 5}));
+    state.spares_are(0); // Before the gate opens for the batch that waits.
+    CHECK(state.next_move() == next_supply{supply_move::divert, 0, 3});
+    state.end_data();
+    CHECK(state.next_move() == next_supply{supply_move::admit, 0, 3});
+  }
+
+  TEST_CASE("a batch too short to be set aside joins what is reserved, and its tail goes on") {
+    rollout_state state({.groups_per_step = 3, .inflight_max = 8, .reserve_low = 1});
+    state.spares_are(3);
+    state.reserved(0, ids({3, 4, 5}));
+    state.spares_are(0);
+    const next_supply next = state.next_move();
+    state.end_data();
+    state.reserved(next.admission, ids({6}));
+    CHECK(state.next_move() == next_supply{supply_move::admit, 0, 4});
+    state.admitted(0, outcome_of(ids({3, 4, 5}), 1));
+    CHECK(state.next_move() == next_supply{supply_move::drop_remainder, 1, 1});
+  }
+
+  TEST_CASE("at the end the reserve is drained into whole steps, and the rest is dropped last") {
+    rollout_state state({.groups_per_step = 3, .inflight_max = 8, .reserve_low = 1});
+    state.spares_are(5);
+    state.reserved(0, ids({5}));
+    state.end_data();
+    CHECK(state.next_move() == next_supply{supply_move::drain, 0, 2});
+    state.reserved(0, ids({0, 1}));
+    state.spares_are(3);
+    CHECK(state.next_move() == next_supply{supply_move::admit, 0, 3});
+    state.admitted(0, outcome_of(ids({0, 1, 5})));
+    CHECK(state.next_move() == next_supply{supply_move::drain, 1, 3});
+    state.spares_are(2); // One took a place meanwhile: what is left is no step.
+    state.took_place(group_id(2));
+    CHECK(state.next_move().move == supply_move::wait);
+    for (const std::uint64_t group : {0U, 1U, 2U, 5U})
+      state.finished(group_id(group));
+    CHECK(state.next_move() == next_supply{supply_move::drain, 1, 2});
+    state.reserved(1, ids({3, 4}));
+    state.spares_are(0);
+    CHECK(state.next_move() == next_supply{supply_move::drop_remainder, 1, 2});
+    state.dropped_reserved(1);
+    CHECK(state.next_move().move == supply_move::finish);
+  }
+
+  TEST_CASE("spares that will replace nobody are ordinary prompts again") {
+    rollout_state state = rollouts(false);
+    state.spares_are(2); // From a life with another sampler.
+    CHECK(state.next_move() == next_supply{supply_move::drain, 0, 2});
+    state.reserved(0, ids({0, 1}));
+    state.spares_are(0);
+    CHECK(state.next_move() == next_supply{supply_move::reserve, 0, 1});
+    state.end_data();
+    CHECK(state.next_move() == next_supply{supply_move::admit, 0, 2});
   }
 
   TEST_CASE("rollouts in flight are bounded and start in dispatch order") {

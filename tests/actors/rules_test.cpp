@@ -1,6 +1,7 @@
 /// Each rule that stands for a counterexample, twice: enforced, the property holds over everything
 /// that is explored here; suspended, a violation is found. A rule without a case here is shown by
 /// tests/model, tests/crash, tests/runtime or the simulation.
+#include "actors/rollout/drop_replay.hpp"
 #include "actors/rollout/reconcile.hpp"
 #include "messages/rule.hpp"
 #include "tests/actors/barrier_world.hpp"
@@ -44,7 +45,7 @@ int admitted_at_one_opening() {
     const auto groups = reservations(admission * step_groups, step_groups);
     REQUIRE(sampler.reserve(admission, groups, log.stream, 1).has_value());
   }
-  REQUIRE(sampler.gate_open()); // Both saw this, and both enter.
+  REQUIRE(*sampler.may_admit()); // Both saw this, and both enter.
   int admitted = 0;
   for (const std::uint64_t admission : {0U, 1U}) {
     const auto outcome = sampler.admit(admission, log.stream, 2 + admission);
@@ -83,6 +84,29 @@ bool resumes_with_wider_window() {
   REQUIRE(report.has_value());
   sampler_state after(policy_of("in_order", 2), step_groups, {});
   return after.load(ledger).has_value();
+}
+
+/// Whether the open step can be filled after its finished groups were dropped for fresh samples.
+bool fills_after_drop_replay() {
+  event_log log;
+  sampler_state before(policy_of("in_order", 1), step_groups, {});
+  replay_state ready(policy_of("in_order", 1), {});
+  for (const group_id group : admit_batch(before, 0, step_groups, log).groups)
+    finish_group(before, ready, group, weight_version(0), log);
+  sampler_image ledger = before.capture();
+  replay_image index = ready.capture();
+  REQUIRE(drop_replay(ledger, index).has_value());
+  sampler_state after(policy_of("in_order", 1), step_groups, {});
+  replay_state empty(policy_of("in_order", 1), {});
+  REQUIRE(after.load(ledger).has_value());
+  REQUIRE(empty.load(index).has_value());
+  for (const ledger_record& record : after.unfinished()) {
+    if (record.phase == group_phase::reserved)
+      REQUIRE(after.admit(record.admission, log.stream, 9).has_value());
+    if (after.capture().find(record.group) != nullptr)
+      finish_group(after, empty, record.group, weight_version(0), log);
+  }
+  return empty.outlook(0, weight_version(0), step_groups)->prospect == batch_prospect::ready;
 }
 
 } // namespace
@@ -134,6 +158,11 @@ TEST_SUITE("actors/rules") {
   TEST_CASE("open_step_granted_credit: the straggler of the open step always finds room") {
     CHECK(straggler_is_needed());
     CHECK_FALSE(without(rule::open_step_granted_credit, straggler_is_needed));
+  }
+
+  TEST_CASE("drop_replay_keeps_stamps: the open step fills again") {
+    CHECK(fills_after_drop_replay());
+    CHECK_FALSE(without(rule::drop_replay_keeps_stamps, fills_after_drop_replay));
   }
 
   TEST_CASE("restamped_on_resume: a run goes on with another window") {

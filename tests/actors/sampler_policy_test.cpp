@@ -30,12 +30,29 @@ policy_slot unready_slot(std::uint64_t group, std::int64_t batch, std::int64_t t
 std::vector<group_id> selected(const sampler_policy& policy, const std::vector<policy_slot>& slots,
                                std::uint64_t version, std::uint64_t least, std::uint64_t most,
                                bool prefix = false) {
-  const auto chosen = policy.select(slots, {.version = weight_version(version),
+  const slot_table table(slots);
+  const auto chosen = policy.select(table.view(), {.version = weight_version(version),
                                             .groups_min = least,
                                             .groups_max = most,
                                             .ready_prefix_only = prefix});
   REQUIRE(chosen.has_value());
   return *chosen;
+}
+
+std::vector<group_id> evicted(const sampler_policy& policy, const std::vector<policy_slot>& slots,
+                              std::uint64_t version) {
+  const slot_table table(slots);
+  const auto stale = policy.evict(table.view(), weight_version(version));
+  REQUIRE(stale.has_value());
+  return *stale;
+}
+
+std::vector<group_id> aborted(const sampler_policy& policy, const std::vector<policy_slot>& slots,
+                              std::uint64_t version) {
+  const slot_table table(slots);
+  const auto stale = policy.abort_in_flight(table.view(), weight_version(version));
+  REQUIRE(stale.has_value());
+  return *stale;
 }
 
 } // namespace
@@ -47,19 +64,19 @@ TEST_SUITE("actors/sampler_policy") {
         CAPTURE(name);
         CAPTURE(window);
         const auto policy = policy_of(name, window);
-        CHECK(policy->gate_open(-1, weight_version(0)));
+        CHECK(*policy->admits(-1, weight_version(0)));
         for (std::uint64_t live = 0; live < 4; ++live) {
           const std::int64_t edge = static_cast<std::int64_t>(live) + window;
-          CHECK(policy->gate_open(edge - 1, weight_version(live)));
-          CHECK_FALSE(policy->gate_open(edge, weight_version(live)));
-          CHECK_FALSE(policy->gate_open(edge + 1, weight_version(live)));
+          CHECK(*policy->admits(edge - 1, weight_version(live)));
+          CHECK_FALSE(*policy->admits(edge, weight_version(live)));
+          CHECK_FALSE(*policy->admits(edge + 1, weight_version(live)));
         }
       }
   }
 
   TEST_CASE("windowed never gates and never stamps") {
     const auto policy = policy_of("windowed", 0);
-    CHECK(policy->gate_open(1000, weight_version(0)));
+    CHECK(*policy->admits(1000, weight_version(0)));
     CHECK(policy->stamp(7) == -1);
     CHECK_FALSE(policy->stamps());
     CHECK_FALSE(policy->gated());
@@ -79,15 +96,15 @@ TEST_SUITE("actors/sampler_policy") {
     CHECK(selected(*policy, slots, 5, 2, 2) == ids({12, 13}));
     CHECK(selected(*policy, slots, 5, 3, 3).empty());
     CHECK(selected(*policy, slots, 6, 1, 1) == ids({15}));
-    CHECK(policy->evict(slots, weight_version(5)) == ids({9}));
-    CHECK(policy->evict(slots, weight_version(6)) == ids({9, 12, 13}));
+    CHECK(evicted(*policy, slots, 5) == ids({9}));
+    CHECK(evicted(*policy, slots, 6) == ids({9, 12, 13}));
   }
 
   TEST_CASE("a future target is not evicted for its weight") {
     const auto policy = policy_of("in_order");
     const std::vector<policy_slot> slots = {ready_slot(15, 6, 6, 0)};
-    CHECK(policy->evict(slots, weight_version(6)).empty());
-    CHECK(policy->evict(slots, weight_version(7)) == ids({15}));
+    CHECK(evicted(*policy, slots, 6).empty());
+    CHECK(evicted(*policy, slots, 7) == ids({15}));
   }
 
   TEST_CASE("weight_fifo waits for the unready groups of the oldest admission version") {
@@ -115,7 +132,7 @@ TEST_SUITE("actors/sampler_policy") {
                                             ready_slot(2, 2, -1, 5)};
     CHECK(selected(*policy, slots, 5, 1, 9) == ids({1, 2}));
     CHECK(selected(*policy, slots, 5, 3, 3).empty());
-    CHECK(policy->evict(slots, weight_version(5)) == ids({0}));
+    CHECK(evicted(*policy, slots, 5) == ids({0}));
   }
 
   TEST_CASE("ready_first takes late stragglers and evicts nothing") {
@@ -123,7 +140,7 @@ TEST_SUITE("actors/sampler_policy") {
     const std::vector<policy_slot> slots = {ready_slot(0, 0, -1, 0), unready_slot(1, 1, -1, 8),
                                             ready_slot(2, 2, -1, 9), ready_slot(3, 3, -1, 10)};
     CHECK(selected(*policy, slots, 9, 1, 9) == ids({0, 2}));
-    CHECK(policy->evict(slots, weight_version(100)).empty());
+    CHECK(evicted(*policy, slots, 100).empty());
   }
 
   TEST_CASE("windowed selects and evicts by the window that was in force at admission") {
@@ -131,7 +148,7 @@ TEST_SUITE("actors/sampler_policy") {
     const std::vector<policy_slot> slots = {ready_slot(0, 0, -1, 7), ready_slot(1, 0, -1, 8),
                                             ready_slot(2, 0, -1, 7, 2), unready_slot(3, 0, -1, 0)};
     CHECK(selected(*policy, slots, 9, 1, 9) == ids({1, 2}));
-    CHECK(policy->evict(slots, weight_version(9)) == ids({0}));
+    CHECK(evicted(*policy, slots, 9) == ids({0}));
     CHECK(selected(*policy, slots, 7, 1, 9) == ids({0, 2}));
   }
 
@@ -147,9 +164,9 @@ TEST_SUITE("actors/sampler_policy") {
   TEST_CASE("only windowed gives up work in flight, and only what has begun") {
     std::vector<policy_slot> slots = {unready_slot(0, 0, -1, 1), unready_slot(1, 0, -1, 1)};
     slots[1].start_version = weight_version(1);
-    CHECK(policy_of("windowed")->abort_in_flight(slots, weight_version(3)) == ids({1}));
-    CHECK(policy_of("windowed")->abort_in_flight(slots, weight_version(2)).empty());
-    CHECK(policy_of("in_order")->abort_in_flight(slots, weight_version(9)).empty());
+    CHECK(aborted(*policy_of("windowed"), slots, 3) == ids({1}));
+    CHECK(aborted(*policy_of("windowed"), slots, 2).empty());
+    CHECK(aborted(*policy_of("in_order"), slots, 9).empty());
   }
 
   TEST_CASE("a reproducible selection ends before the first unready slot") {

@@ -109,7 +109,7 @@ TEST_SUITE("actors/sampler_restore") {
     CHECK(outcome->reserved == 3);
     restored.check_invariants();
     CHECK(restored.target(1) == 2);
-    CHECK_FALSE(restored.gate_open());
+    CHECK_FALSE(*restored.may_admit());
     CHECK(restored.version_live(weight_version(1)));
     const auto next = restored.admit(2, log.stream, 1);
     REQUIRE(next.has_value());

@@ -93,14 +93,14 @@ TEST_SUITE("actors/sampler_state") {
     sampler_state state = in_order_state(0);
     std::ignore = admit_batch(state, 0, 3, log);
     REQUIRE(state.reserve(1, reservations(3, 3), log.stream, 1).has_value());
-    CHECK_FALSE(state.gate_open());
+    CHECK_FALSE(*state.may_admit());
     const untouched same(state, log);
     const auto closed = state.admit(1, log.stream, 2);
     REQUIRE(closed.has_value());
     CHECK_FALSE(closed->admitted);
     same.check();
     CHECK(state.version_live(weight_version(1)));
-    CHECK(state.gate_open());
+    CHECK(*state.may_admit());
     const auto open = state.admit(1, log.stream, 3);
     REQUIRE(open.has_value());
     CHECK(open->admitted);

@@ -84,6 +84,43 @@ TEST_SUITE("actors/trainer_state") {
     CHECK(trainer.capture().step == 13);
   }
 
+  std::vector<std::uint64_t> earlier_in(const trainer_state& trainer) {
+    std::vector<std::uint64_t> versions;
+    for (const earlier_version& one : trainer.capture().earlier) {
+      CHECK(*static_cast<const int*>(one.policy.get()) ==
+            100 + static_cast<int>(one.version.value));
+      versions.push_back(one.version.value);
+    }
+    return versions;
+  }
+
+  TEST_CASE("with pinned weights a cut holds max(0, v-W) to v, each with its own policy") {
+    event_log log;
+    trainer_state trainer({.step = 0, .version = {}, .policy = policy(100)}, 2);
+    const std::vector<std::vector<std::uint64_t>> kept = {{}, {0}, {0, 1}, {1, 2}, {2, 3}};
+    for (std::uint64_t step = 0; step < kept.size(); ++step) {
+      CHECK(earlier_in(trainer) == kept[step]);
+      REQUIRE(trainer.published(weight_version(step)).has_value());
+      REQUIRE(trainer.prepare(step, policy(101 + static_cast<int>(step))).has_value());
+      CHECK(earlier_in(trainer) == kept[step]); // Not before the consume lease.
+      REQUIRE(trainer.consume(step, log.stream).has_value());
+      trainer.check_invariants();
+    }
+  }
+
+  TEST_CASE("without pins nothing earlier is kept, whatever was restored") {
+    event_log log;
+    trainer_state trainer({.step = 5,
+                           .version = weight_version(5),
+                           .policy = policy(105),
+                           .earlier = {{weight_version(4), policy(104)}}});
+    CHECK(trainer.capture().earlier.empty());
+    REQUIRE(trainer.published(weight_version(5)).has_value());
+    REQUIRE(trainer.prepare(5, policy(106)).has_value());
+    REQUIRE(trainer.consume(5, log.stream).has_value());
+    CHECK(trainer.capture().earlier.empty());
+  }
+
   TEST_CASE("a warm-up ends in the state that step 0 starts from") {
     trainer_state trainer = fresh_trainer();
     REQUIRE(trainer.adopt(policy(50)).has_value());

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <csignal>
+#include <iterator>
 
 namespace weir::test {
 
@@ -70,6 +71,50 @@ TEST_SUITE("drill/kill") {
       const small_job job({synchronous});
       check_killed_and_resumed(job, point);
       CHECK(final_policy(job) == expected);
+    }
+  }
+
+  /// Every `stride`th kill point, with generation `ahead` steps ahead of training.
+  void check_pinned(const std::string& ahead, std::size_t stride) {
+    CAPTURE(ahead);
+    const std::vector<std::string> settings{"async_rl.weight_update=pinned",
+                                            "async_rl.sampler.max_lookahead_versions=" + ahead};
+    const small_job whole(settings);
+    REQUIRE(whole.run().exited_with(0));
+    const file_tree expected = final_policy(whole);
+    CHECK(expected.contains("weights_5/model.safetensors"));
+    CHECK(expected.contains("weights_4/model.safetensors") == (ahead == "2"));
+    for (std::size_t i = 0; i < std::size(kill_points); i += stride) {
+      CAPTURE(std::string(kill_points[i].where));
+      const small_job job(settings);
+      check_killed_and_resumed(job, kill_points[i]);
+      CHECK(final_policy(job) == expected);
+    }
+  }
+
+  TEST_CASE("with pinned weights, so does one that generates ahead") {
+    check_pinned("1", 1);
+    check_pinned("2", 3);
+  }
+
+  TEST_CASE("a step that is trained in chunks ends with the bits of one that is trained whole") {
+    const small_job whole({synchronous});
+    REQUIRE(whole.run().exited_with(0));
+    const small_job job({synchronous, "async_rl.min_groups_for_streaming_train=1"});
+    REQUIRE(job.run().exited_with(0));
+    CHECK(final_policy(job) == final_policy(whole));
+    check_audit(job);
+  }
+
+  TEST_CASE("chunks of any size train under every sampler") {
+    for (const char* const sampler : {"in_order", "weight_fifo", "ready_first", "windowed"}) {
+      CAPTURE(std::string(sampler));
+      const small_job job({std::string("async_rl.sampler.name=") + sampler,
+                           "async_rl.min_groups_for_streaming_train=2"});
+      const program_end end = job.run();
+      INFO(end.output);
+      CHECK(end.exited_with(0));
+      check_audit(job);
     }
   }
 

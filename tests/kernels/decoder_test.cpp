@@ -8,6 +8,7 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 
 namespace {
@@ -50,6 +51,7 @@ struct request_text {
   std::uint32_t max_new_tokens = 24;
   sampling_options sampling{};
   std::vector<std::uint32_t> stops{};
+  std::optional<std::uint64_t> pinned{};
 };
 
 result<void> admit(decoder& target, const request_text& asked) {
@@ -61,7 +63,8 @@ result<void> admit(decoder& target, const request_text& asked) {
                        .first_sibling = asked.first,
                        .siblings = asked.siblings,
                        .max_new_tokens = asked.max_new_tokens,
-                       .stop_tokens = asked.stops});
+                       .stop_tokens = asked.stops,
+                       .pinned_version = asked.pinned});
 }
 
 /// Tokens of each (tag, sibling), in order.
@@ -362,6 +365,78 @@ TEST_SUITE("kernels/decoder/weights") {
       for (std::size_t index = 0; index < tokens.size(); ++index)
         CHECK(tokens[index].weight_version == (index < 10 ? 1 : 2));
     }
+  }
+
+  TEST_CASE("groups of several versions decode in one batch, each with the bits it has alone") {
+    const auto both = ready({.prefill_tokens = 24, .threads = 2, .earlier_versions = 1});
+    REQUIRE(both->set_weights(weights_of(tiny, 6, 2)).has_value());
+    for (const std::uint64_t tag : {1U, 2U, 3U, 4U})
+      REQUIRE(admit(*both, {.tag = tag, .prompt = long_prompt, .pinned = 1 + tag % 2}).has_value());
+    const history all = drain(*both);
+    REQUIRE(all.size() == 16);
+    for (const std::uint64_t tag : {1U, 2U, 3U, 4U}) {
+      const std::uint64_t version = 1 + tag % 2;
+      const auto alone = decoder::create(tiny, {}).value();
+      REQUIRE(alone->set_weights(weights_of(tiny, 4 + version, version)).has_value());
+      REQUIRE(admit(*alone, {.tag = tag, .prompt = long_prompt}).has_value());
+      for (const auto& [who, tokens] : drain(*alone))
+        CHECK(all.at(who) == tokens);
+    }
+  }
+
+  TEST_CASE("a pinned group notices no update, whether caches are computed anew or kept") {
+    for (const bool recompute : {false, true}) {
+      const auto one = ready({.recompute_on_update = recompute, .earlier_versions = 0});
+      REQUIRE(admit(*one, {.pinned = 1}).has_value());
+      history all;
+      for (int step = 0; step < 10; ++step)
+        record(all, *one);
+      for (const std::uint64_t version : {2U, 3U, 4U})
+        REQUIRE(one->set_weights(weights_of(tiny, 4 + version, version)).has_value());
+      CHECK(one->weight_version() == 4);
+      for (auto& [who, tokens] : drain(*one))
+        all[who].insert(all[who].end(), tokens.begin(), tokens.end());
+      CHECK(all == decode_alone({}));
+    }
+  }
+
+  TEST_CASE("a decoder that is reset is as one that was just made") {
+    const auto one = ready({.earlier_versions = 1});
+    REQUIRE(admit(*one, {.tag = 7, .siblings = 3}).has_value());
+    REQUIRE(one->step().has_value());
+    one->reset();
+    CHECK(one->live_sequences() == 0);
+    CHECK(one->weight_version() == 0);
+    CHECK(one->step().error().code == errc::unavailable);
+    REQUIRE(one->set_weights(weights_of(tiny, 5)).has_value());
+    REQUIRE(admit(*one, {}).has_value());
+    CHECK(drain(*one) == decode_alone({}));
+  }
+
+  TEST_CASE("as many versions are held as asked, and none is pinned to that is not") {
+    const auto one = ready({.earlier_versions = 1});
+    REQUIRE(one->set_weights(weights_of(tiny, 6, 2)).has_value());
+    REQUIRE(one->set_weights(weights_of(tiny, 7, 3)).has_value());
+    CHECK(admit(*one, {.tag = 2, .pinned = 2}).has_value());
+    CHECK(admit(*one, {.tag = 3, .pinned = 3}).has_value());
+    const auto gone = admit(*one, {.tag = 1, .pinned = 1});
+    REQUIRE(gone.error().code == errc::not_found);
+    CHECK(gone.error().text ==
+          "group 1: is pinned to weight version 1, and the decoder holds 2, 3: "
+          "publish it first");
+    CHECK(one->live_groups() == 2);
+  }
+
+  TEST_CASE("a cache that is kept gives other log-probabilities than one that is computed anew") {
+    const auto after_update = [](bool recompute) {
+      const auto one = ready({.recompute_on_update = recompute});
+      REQUIRE(admit(*one, {.siblings = 1}).has_value());
+      history all;
+      record(all, *one);
+      REQUIRE(one->set_weights(weights_of(tiny, 6, 2)).has_value());
+      return drain(*one).at({1, 0}).front();
+    };
+    CHECK(after_update(false).logprob != after_update(true).logprob);
   }
 
   /// After the update, tokens must be those of a decoder that never saw the old weights.

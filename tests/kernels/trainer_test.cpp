@@ -175,6 +175,61 @@ TEST_SUITE("kernels/trainer") {
     }
   }
 
+  /// The state after one step whose groups come in chunks of these sizes.
+  std::vector<float> trained_in_chunks(std::initializer_list<std::size_t> sizes,
+                                       const loss_options& loss) {
+    const model_config config = tiny_config();
+    const sequence_set data(config, {{5, 1, 3}, {4, 7}, {2, 6}, {3}, {8, 8}, {1, 1, 1}, {2}});
+    const std::vector<group> groups = data.groups();
+    const training_state before = begin_training(config, lively_weights(config, 8));
+    trainer train(config, {.threads = 2});
+    REQUIRE(train.begin_step(before.weights.values(), loss).has_value());
+    std::size_t first = 0;
+    for (const std::size_t size : sizes) {
+      REQUIRE(train.add_groups(std::span(groups).subspan(first, size)).has_value());
+      first += size;
+    }
+    REQUIRE(first == groups.size());
+    training_state after;
+    REQUIRE(train.finish_step(before, {}, after).has_value());
+    return copy_of(after.weights.values());
+  }
+
+  TEST_CASE("a step in chunks has the bits of the whole step, whatever the chunks") {
+    for (const bool by_token : {true, false}) {
+      loss_options loss;
+      loss.token_level_loss = by_token;
+      loss.seq_logprob_error_threshold = 3.0;
+      const std::vector<float> whole = trained_in_chunks({7}, loss);
+      CHECK(trained_in_chunks({1, 1, 1, 1, 1, 1, 1}, loss) == whole);
+      CHECK(trained_in_chunks({3, 4}, loss) == whole);
+      CHECK(trained_in_chunks({2, 0, 4, 1}, loss) == whole);
+    }
+  }
+
+  TEST_CASE("a chunk without a trainable token leaves the step as it was") {
+    const model_config config = tiny_config();
+    const sequence_set some(config, {{5, 1}, {4}});
+    const sequence_set none(config, {{0, 0}, {0}});
+    const training_state before = begin_training(config, lively_weights(config, 8));
+    const auto train_with = [&](bool empty_chunk) {
+      trainer train(config, {});
+      REQUIRE(train.begin_step(before.weights.values(), {}).has_value());
+      CHECK(train.add_groups(some.groups()).value() == 10);
+      if (empty_chunk) CHECK(train.add_groups(none.groups()).value() == 0);
+      training_state after;
+      REQUIRE(train.finish_step(before, {}, after)->valid_tokens == 10);
+      return copy_of(after.weights.values());
+    };
+    CHECK(train_with(true) == train_with(false));
+    trainer train(config, {});
+    training_state after;
+    REQUIRE(train.begin_step(before.weights.values(), {}).has_value());
+    CHECK(train.add_groups(none.groups()).value() == 0);
+    CHECK(train.finish_step(before, {}, after).error().code == errc::invalid_argument);
+    CHECK(after.weights.size() == 0);
+  }
+
   TEST_CASE("AVX2 and AVX-512 take the same step, bit for bit; generic stays close") {
     const model_config config = gradient_configs()[1];
     const sequence_set data(config, some_lengths());

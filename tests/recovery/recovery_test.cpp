@@ -14,7 +14,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <ranges>
 
 using namespace weir;
 using namespace weir::test;
@@ -29,22 +28,18 @@ public:
   [[nodiscard]] std::uint64_t window() const override { return window_; }
   [[nodiscard]] bool gated() const override { return true; }
   [[nodiscard]] bool bounds_staleness() const override { return false; }
-  [[nodiscard]] bool stamps() const override { return false; }
   [[nodiscard]] bool supports_buffer_checkpoint() const override { return true; }
-  [[nodiscard]] bool gate_open(std::int64_t dispatched, weight_version live) const override {
+  [[nodiscard]] result<bool> admits(std::int64_t dispatched, weight_version live) const override {
     return dispatched < static_cast<std::int64_t>(live.value + window_);
   }
-  [[nodiscard]] std::int64_t stamp(std::int64_t) const override { return -1; }
-
-protected:
-  [[nodiscard]] std::vector<group_id> eligible(std::span<const policy_slot> slots,
-                                               weight_version) const override {
+  [[nodiscard]] result<std::vector<group_id>> select(const slot_view& slots,
+                                                     const selection& wanted) const override {
     std::vector<group_id> chosen;
-    for (const policy_slot& slot : std::views::reverse(slots))
-      if (slot.ready) chosen.push_back(slot.group);
+    for (std::size_t at = slots.size; at > 0 && chosen.size() < wanted.groups_max; --at)
+      if (slots[at - 1].ready) chosen.push_back(slots[at - 1].group);
+    if (chosen.size() < wanted.groups_min) chosen.clear();
     return chosen;
   }
-  [[nodiscard]] bool stale(const policy_slot&, weight_version) const override { return false; }
 
 private:
   std::uint64_t window_;
@@ -124,7 +119,7 @@ choices choices_at(const replay_state& buffer, std::uint64_t version) {
   for (const replay_record& record : *claimed)
     made.trained.push_back(record.group);
   copy = buffer;
-  made.evicted = copy.evict(at, unheard, 1).groups;
+  made.evicted = copy.evict(at, unheard, 1)->groups;
   return made;
 }
 

@@ -42,6 +42,13 @@ TEST_SUITE("runtime/failpoint") {
     CHECK(hit_failpoint("test.point"));
   }
 
+  TEST_CASE("a point may fail each so many times") {
+    const disarmed_after guard;
+    REQUIRE(arm_failpoints("test.point=error%3"));
+    for (int hit = 1; hit <= 9; ++hit)
+      CHECK(hit_failpoint("test.point").has_value() == (hit % 3 != 0));
+  }
+
   TEST_CASE("delay suspends for its time, park for ever") {
     const disarmed_after guard;
     queue_under_test test;
@@ -63,7 +70,7 @@ TEST_SUITE("runtime/failpoint") {
   TEST_CASE("a specification that cannot be right arms nothing and says what to write") {
     const disarmed_after guard;
     for (const auto* bad : {"x", "=kill", "x=", "x=explode", "x=delay:5", "x=delay:ms", "x=kill@0",
-                            "x=error@", "good=error,x=kil"}) {
+                            "x=error@", "x=error%0", "good=error,x=kil"}) {
       CAPTURE(bad);
       const auto armed = arm_failpoints(bad);
       REQUIRE(!armed);

@@ -117,8 +117,10 @@ result<void> history::begin(simulation& around, const main_job& given) {
     confirmed_ = dataplane::parse_bundle_name(record.published.bundle);
     if (given.record_checkpoint) given.record_checkpoint(record);
   };
+  restore_request request = request_of(plan_, job);
+  request.drop_replay = plan_.drops_replay && crashes_ % 3 == 2;
   const auto check = [&job](const restored_states& states) { return check_states(job, states); };
-  auto begun = begin_life(disk_, *directory_, request_of(plan_, job), "run", check);
+  auto begun = begin_life(disk_, *directory_, request, "run", check);
   if (!begun) return failure(std::move(begun.error()));
   if (auto fine = check_restored(*begun); !fine) return fine;
   auto removed = dataplane::remove_leftovers(disk_, checkpoint_directory_path);

@@ -4,6 +4,8 @@
 ///     weir-sim --seeds 1..2000          a sweep, on both cores; exit code 1 if one does not hold
 ///     weir-sim --seeds 1..60 --without gate_rechecked_under_lease
 ///                                       exit code 0 if a seed notices that the rule is off
+///     weir-sim --seeds 1..100 --samplers ./libmine.so:my_sampler
+///                                       a sampler of a user's own, out of a shared object
 #include "tests/simulation/crashing_run.hpp"
 #include "tests/simulation/sweep.hpp"
 
@@ -21,7 +23,7 @@ using namespace weir::sim;
 
 constexpr const char* usage =
     "usage: weir-sim --seed N | --seeds A..B [--jobs J]\n"
-    "                [--crashes N] [--samplers NAME,NAME...] [--without RULE,RULE...]\n"
+    "                [--crashes N] [--samplers NAME|FILE:SYMBOL,...] [--without RULE,RULE...]\n"
     "rules:";
 
 std::optional<std::uint64_t> number(std::string_view text) {
@@ -56,7 +58,8 @@ std::vector<std::string> parts_of(std::string_view text) {
 bool parse_samplers(std::string_view text, run_options& run) {
   run.samplers = parts_of(text);
   return !run.samplers.empty() && std::ranges::all_of(run.samplers, [](const std::string& name) {
-    return std::ranges::find(all_samplers(), name) != all_samplers().end();
+    return name.find(':') != std::string::npos ||
+           std::ranges::find(all_samplers(), name) != all_samplers().end();
   });
 }
 

@@ -94,6 +94,30 @@ void choose_world(run_plan& plan) {
   plan.hold_limit = plan.barrier_timeout * 2 + nanoseconds(1);
 }
 
+/// Pins need stamps in every life.
+void choose_training(run_plan& plan) {
+  chooser choose(plan.seed, 6);
+  const auto stamps = [](const sampler_choice& one) { return one.name == "in_order"; };
+  const bool may_pin = stamps(plan.sampler) && std::ranges::all_of(plan.later_samplers, stamps);
+  plan.pinned = choose.one_in(2) && may_pin;
+  if (choose.one_in(2)) plan.chunk_min = choose.between(1, plan.groups_per_step);
+}
+
+void choose_restores(run_plan& plan) {
+  chooser choose(plan.seed, 7);
+  plan.drops_replay = choose.one_in(6);
+}
+
+void choose_drops(run_plan& plan) {
+  chooser choose(plan.seed, 8);
+  if (!choose.one_in(3) || plan.pinned) return;
+  if (!choose.one_in(4)) plan.bad_prompts_one_in = choose.between(2, 8);
+  if (plan.failures_one_in > 0 && choose.one_in(2))
+    plan.infra_attempts = static_cast<std::uint32_t>(choose.between(1, 2));
+  if (choose.one_in(2)) plan.reserve_low = choose.between(1, 3);
+  plan.replacement_attempts = static_cast<std::uint32_t>(choose.between(1, 2));
+}
+
 } // namespace
 
 const std::vector<std::string>& all_samplers() {
@@ -109,7 +133,19 @@ run_plan plan_of(std::uint64_t seed, const std::vector<std::string>& samplers) {
   choose_sizes(plan);
   choose_saving(plan);
   choose_world(plan);
+  choose_training(plan);
+  choose_drops(plan);
+  choose_restores(plan);
   return plan;
+}
+
+bool drops_prompts(const run_plan& plan) {
+  return plan.bad_prompts_one_in > 0 || plan.infra_attempts > 0;
+}
+
+bool drops_by_chance(const run_plan& plan) {
+  // Which spare takes whose place depends on who fails first.
+  return plan.infra_attempts > 0 || (plan.bad_prompts_one_in > 0 && plan.reserve_low > 0);
 }
 
 std::vector<crash_point> crashes_of(std::uint64_t seed, const run_length& length,
@@ -141,6 +177,8 @@ std::string to_string(const run_plan& plan) {
   std::string text = named(plan.sampler);
   for (const sampler_choice& later : plan.later_samplers)
     text += " -> " + named(later);
+  if (plan.pinned) text += ", pinned";
+  if (plan.chunk_min > 0) text += ", chunks of " + std::to_string(plan.chunk_min);
   text += ", N=" + std::to_string(plan.groups_per_step) + ", G=" + std::to_string(plan.siblings) +
           ", " + std::to_string(plan.dataset) + " prompts x " + std::to_string(plan.epochs);
   if (plan.steps_max < 1'000'000) text += ", at most " + std::to_string(plan.steps_max) + " steps";
@@ -154,8 +192,18 @@ std::string to_string(const run_plan& plan) {
           us(plan.token_lag) + ", weights up to " + us(plan.weights_lag) + " late";
   if (plan.failures_one_in > 0)
     text += ", one in " + std::to_string(plan.failures_one_in) + " fails";
+  if (plan.deaths_one_in > 0)
+    text += ", one in " + std::to_string(plan.deaths_one_in) + " kills its generator";
   if (plan.silences_one_in > 0)
     text += ", one in " + std::to_string(plan.silences_one_in) + " is silent";
+  if (plan.bad_prompts_one_in > 0)
+    text += ", one prompt in " + std::to_string(plan.bad_prompts_one_in) + " is bad";
+  if (plan.infra_attempts > 0)
+    text += ", " + std::to_string(plan.infra_attempts) + " infra attempts";
+  if (plan.reserve_low > 0)
+    text += ", reserve " + std::to_string(plan.reserve_low) + " with " +
+            std::to_string(plan.replacement_attempts) + " attempts";
+  if (plan.drops_replay) text += ", every third restore drops replay";
   text += "), step " + us(plan.step_cost) + ", jobs up to " + us(plan.job_delay) +
           " late, barrier within " + us(plan.barrier_timeout) + ", gates closed for " +
           us(plan.hold_limit) + " at most";

@@ -14,12 +14,15 @@ scripted_generator::scripted_generator(context ctx, scripted_generator_options o
       random_(env().random(name() + " of life " + std::to_string(life().value))) {
   serve(&scripted_generator::on_generate);
   serve(&scripted_generator::on_update);
+  serve(&scripted_generator::on_await_loss);
   serve(&scripted_generator::on_probe);
   serve(&scripted_generator::on_abort);
 }
 
 task<result<message<GenerationAccepted>>>
 scripted_generator::on_generate(message<GenerateGroup> request) {
+  co_await hear();
+  ++accepted_;
   script what;
   std::shared_ptr<GenerateGroupT> wanted(request->UnPack());
   if (wanted->sample == nullptr || wanted->stream == nullptr || wanted->siblings == 0)
@@ -28,6 +31,8 @@ scripted_generator::on_generate(message<GenerateGroup> request) {
   accepted.group = wanted->group;
   what.tokens = std::make_shared<sink<TokenBatch>>(connect<TokenBatch>(*this, *wanted->stream));
   if (draw_one_in(options_.failures_one_in)) what.fails_at = random_.below(longest(*wanted));
+  what.dies = draw_one_in(options_.deaths_one_in);
+  if (what.dies && !what.fails_at) what.fails_at = random_.below(longest(*wanted));
   const bool silent = draw_one_in(options_.silences_one_in);
   what.wanted = std::move(wanted);
   if (silent)
@@ -44,7 +49,12 @@ task<void> scripted_generator::play(script what) {
   for (std::uint64_t index = 0; index < length; ++index) {
     const auto lag = draw(options_.token_lag);
     if (lag.count() > 0) co_await clock().after(lag);
+    if (weights_for(*what.wanted) == nullptr) {
+      what.tokens->fail(error{errc::not_found, "the pinned version is gone"});
+      co_return;
+    }
     if (what.fails_at == index) {
+      if (what.dies) fail(error{errc::internal, "the scripted generator died"});
       what.tokens->fail(error{errc::unavailable, "the scripted generator broke off"});
       co_return;
     }
@@ -61,8 +71,15 @@ bool scripted_generator::lags_behind(std::uint64_t minimum_version) const {
   return *live_version_ < minimum_version && enforced(rule::version_live_on_every_generator);
 }
 
+const tiny_policy* scripted_generator::weights_for(const GenerateGroupT& wanted) const {
+  const auto place = weights_.find(wanted.pinned ? wanted.minimum_version : *live_version_);
+  return place != weights_.end() ? &place->second : nullptr;
+}
+
 TokenBatchT scripted_generator::batch_at(const GenerateGroupT& wanted, std::uint64_t index) const {
   TokenBatchT batch;
+  const tiny_policy& weights = *weights_for(wanted);
+  const std::uint64_t stamp = enforced(rule::stamp_follows_weights) ? weights.step : *newest_sent_;
   for (std::uint32_t sibling = 0; sibling < wanted.siblings; ++sibling) {
     token_key key = key_of(wanted, sibling);
     const std::uint64_t length = length_of(key);
@@ -70,9 +87,9 @@ TokenBatchT scripted_generator::batch_at(const GenerateGroupT& wanted, std::uint
     key.index = index;
     auto tokens = std::make_unique<SiblingTokensT>();
     tokens->sibling = sibling;
-    tokens->tokens.push_back(scripted_token(key, weights_.bits));
+    tokens->tokens.push_back(scripted_token(key, weights.bits));
     tokens->logprobs.push_back(-1.0F);
-    tokens->versions.push_back(*live_version_);
+    tokens->versions.push_back(stamp);
     if (index + 1 == length) tokens->finish = FinishReason::stop_token;
     batch.siblings.push_back(std::move(tokens));
   }
@@ -106,11 +123,18 @@ std::chrono::nanoseconds scripted_generator::draw(std::chrono::nanoseconds lag_m
   return std::chrono::nanoseconds(std::max<std::int64_t>(above, 0));
 }
 
+/// Whoever is deaf comes back to nobody.
+task<void> scripted_generator::hear() {
+  while (options_.deaf_after && accepted_ >= *options_.deaf_after)
+    co_await clock().after(std::chrono::hours(1));
+}
+
 bool scripted_generator::draw_one_in(std::uint64_t count) {
   return count > 0 && random_.below(count) == 0;
 }
 
 task<result<message<WeightsLive>>> scripted_generator::on_update(message<UpdateWeights> request) {
+  co_await hear();
   if (request.attachments().size() != 1)
     co_return failure(errc::invalid_argument, "weights are one attachment");
   const auto weights = decode_policy(request.attachments().front().bytes);
@@ -119,21 +143,33 @@ task<result<message<WeightsLive>>> scripted_generator::on_update(message<UpdateW
     co_return failure(errc::internal, "version " + std::to_string(request->version()) +
                                           " came with the weights of step " +
                                           std::to_string(weights->step));
+  if (newest_sent_ && *newest_sent_ > weights->step)
+    co_return failure(errc::conflict, "weights came after those of a later version");
+  newest_sent_ = weights->step;
   const auto lag = draw(options_.weights_lag);
   if (lag.count() > 0) co_await clock().after(lag);
-  if (live_version_ && *live_version_ > weights->step)
-    co_return failure(errc::conflict, "weights came after those of a later version");
-  live_version_ = weights->step;
-  weights_ = *weights;
+  live_version_ = std::max(live_version_.value_or(0), weights->step);
+  weights_[weights->step] = *weights;
+  while (weights_.size() > options_.versions_kept)
+    weights_.erase(weights_.begin());
   weights_moved_.raise();
   WeightsLiveT live;
   live.version = weights->step;
   co_return pack(live);
 }
 
+/// It never fails alone, so it never loses them.
+task<result<message<WeightsLost>>> scripted_generator::on_await_loss(message<AwaitWeightsLost>) {
+  signal never;
+  while (true)
+    co_await never.raised();
+}
+
 task<result<message<ProbeAnswered>>> scripted_generator::on_probe(message<Probe>) {
+  co_await hear();
   ProbeAnsweredT answer;
   answer.actor = name();
+  if (live_version_) answer.live_version = static_cast<std::int64_t>(*live_version_);
   co_return pack(answer);
 }
 

@@ -42,6 +42,13 @@ struct token_key {
   return static_cast<std::int32_t>(owner_half(key) | (made_by << 16U));
 }
 
+<<<<<<< HEAD
+=======
+[[nodiscard]] constexpr bool made_by(std::int32_t token, std::uint64_t weights) {
+  return static_cast<std::uint32_t>(token) >> 16U == (detail::mixed(weights) & 0x7fffU);
+}
+
+>>>>>>> integ
 /// Completions are 1 to `tokens_max` tokens long; `log_normal`: most are short, and a few very long
 /// (median 8, sigma 1 of the logarithm, before the bound).
 [[nodiscard]] inline std::uint64_t scripted_length(const token_key& key, std::uint64_t tokens_max,

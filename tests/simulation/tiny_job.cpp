@@ -1,9 +1,11 @@
 #include "tests/simulation/tiny_job.hpp"
 
+#include "actors/sampler/custom_sampler.hpp"
 #include "tests/simulation/pool_stream.hpp"
 #include "tests/simulation/scripted_generator.hpp"
 #include "tests/simulation/tiny_learner.hpp"
 
+#include <cstdio>
 #include <utility>
 
 namespace weir::sim {
@@ -23,13 +25,22 @@ std::shared_ptr<const dataset> make_dataset(const run_plan& plan) {
   return std::make_shared<const dataset>(std::move(*records));
 }
 
-std::shared_ptr<const sampler_policy> make_policy_of(const sampler_choice& sampler) {
+/// A built-in sampler, or one of a shared object: "libmine.so:my_sampler".
+std::shared_ptr<const sampler_policy> make_policy_of(const run_plan& plan,
+                                                     const sampler_choice& sampler) {
+  if (!is_built_in_sampler(sampler.name)) {
+    auto custom = make_custom_sampler(
+        sampler.name, {}, {.window = sampler.window, .groups_per_step = plan.groups_per_step});
+    if (!custom) std::fprintf(stderr, "%s\n", custom.error().text.c_str());
+    ensure(custom.has_value(), "a plan names a sampler that can be loaded");
+    return *custom;
+  }
   sampler_options options;
   options.name = sampler.name;
   options.max_lookahead_versions = static_cast<std::int64_t>(sampler.window);
   options.max_staleness_versions = static_cast<std::int64_t>(sampler.window);
   auto policy = make_sampler_policy(options);
-  ensure(policy.has_value(), "a plan names a built-in sampler");
+  ensure(policy.has_value(), "the window of a plan is valid");
   return *policy;
 }
 
@@ -40,8 +51,16 @@ rollout_options rollout_options_of(const run_plan& plan, const sampler_policy& p
   options.limits.stamps = policy.stamps();
   options.siblings = plan.siblings;
   options.max_new_tokens = static_cast<std::uint32_t>(plan.tokens_max);
-  // Crashes and failures are many here and no prompt's fault: none is given up.
-  options.failures.max_infra_attempts_per_prompt = 10'000;
+  if (policy.stamps()) options.limits.reserve_low = plan.reserve_low;
+  // Crashes and failures are many here and no prompt's fault: none is given up unless asked.
+  options.failures.max_infra_attempts_per_prompt =
+      plan.infra_attempts > 0 ? plan.infra_attempts : 10'000;
+  options.failures.max_skipped_prompts = drops_prompts(plan) ? 10'000 : 0;
+  options.failures.max_consecutive_dropped_prompts = drops_prompts(plan) ? 10'000 : 0;
+  if (drops_prompts(plan)) options.failures.min_step_batch_fraction = 0.0;
+  options.failures.replace_dropped_prompts = plan.reserve_low > 0;
+  options.failures.max_replacement_attempts = plan.replacement_attempts;
+  options.failures.replacement_reserve_prompts = plan.reserve_low;
   options.failures.max_dispatches_per_attempt = 0;
   options.failures.backoff_base_ns = 1'000'000;
   options.failures.backoff_max_ns = 20'000'000;
@@ -66,6 +85,7 @@ trainer_options trainer_options_of(const run_plan& plan) {
   trainer_options options;
   options.max_num_steps = plan.steps_max;
   options.save_period = plan.save_period;
+  if (plan.chunk_min > 0) options.groups_per_chunk_min = plan.chunk_min;
   options.warmup.max_steps = plan.warm_up ? 3 : 0;
   options.warmup.check_every = 2;
   if (plan.warm_up) options.warmup.stop_at_reward = 10.0;
@@ -99,29 +119,42 @@ dataplane::store_options row_options_of(const run_plan& plan) {
 }
 
 /// A number that depends on every token, so that mixed-up rewards show in the policy.
-result<scoring_reply> score(const scoring_request& request) {
+result<scoring_reply> score(const scoring_request& request, const run_plan& plan) {
+  const std::uint64_t record = std::stoull(request.answer);
+  if (plan.bad_prompts_one_in > 0 &&
+      detail::mixed(plan.seed ^ record) % plan.bad_prompts_one_in == 0)
+    return failure(errc::invalid_argument, "prompt " + request.answer + " cannot be scored");
   std::uint64_t hash = request.group;
   for (const char letter : request.completion)
     hash = detail::mixed(hash ^ static_cast<unsigned char>(letter));
   return scoring_reply{static_cast<float>(hash % 8) / 8.0F, true, {}};
 }
 
-main_job_parts parts_of(const run_plan& plan, world& env, const std::shared_ptr<observed>& seen) {
+main_job_parts parts_of(const run_plan& plan, const sampler_choice& sampler, world& env,
+                        const std::shared_ptr<observed>& seen) {
   scripted_generator_options script;
   script.run_seed = plan.seed;
   script.tokens_max = plan.tokens_max;
+<<<<<<< HEAD
+=======
+  script.versions_kept = plan.pinned ? sampler.window + 1 : 1;
+>>>>>>> integ
   script.log_normal_lengths = plan.log_normal_lengths;
   script.token_lag = plan.token_lag;
   script.weights_lag = plan.weights_lag;
   script.failures_one_in = plan.failures_one_in;
   script.silences_one_in = plan.silences_one_in;
+  script.deaths_one_in = plan.deaths_one_in;
+  script.deaf_after = plan.deaf_after;
   main_job_parts parts;
   parts.generator =
-      [script](graph& actors, const std::string& name,
+      [script](graph& actors, const supervised_group& group, const std::string& name,
                std::shared_ptr<run_counters> counters) -> result<handle<generator_protocol>> {
-    return actors.add<scripted_generator>(name, script, std::move(counters));
+    return actors.add<scripted_generator>(group, name, script, std::move(counters));
   };
-  parts.environment = []() -> result<scorer> { return scorer{&score, false}; };
+  parts.environment = [plan]() -> result<scorer> {
+    return scorer{[plan](const scoring_request& request) { return score(request, plan); }, false};
+  };
   parts.observer = [pause = plan.save_pause, seen](graph& actors, std::shared_ptr<run_counters>) {
     return actors.add<watcher>("watcher", pause, seen);
   };
@@ -137,24 +170,32 @@ main_job tiny_job(const run_plan& plan, const sampler_choice& sampler, world& en
                   const std::shared_ptr<observed>& seen) {
   main_job job;
   job.records = make_dataset(plan);
-  job.policy = make_policy_of(sampler);
+  job.policy = make_policy_of(plan, sampler);
   job.learning = std::make_shared<tiny_learner>(
       tiny_learner_options{plan.seed, plan.dataset, plan.siblings, 1});
   job.first_policy = make_policy(tiny_policy());
   job.read_policy = &read_tiny_policy;
+  job.read_version = &read_tiny_version;
   job.loader.shuffle_seed = plan.seed;
   job.loader.max_num_epochs = plan.epochs;
   job.rollout = rollout_options_of(plan, *job.policy);
   job.codec = make_codec();
   job.replay.groups_buffered_max = plan.buffered_max;
-  job.replay.ready_prefix_only = sampler.window == 0;
+  job.replay.ready_prefix_only = sampler.window == 0 || plan.pinned;
   job.rows = row_options_of(plan);
   job.trainer = trainer_options_of(plan);
+  if (plan.pinned) {
+    job.rollout.pins = weight_pins{.window = sampler.window, .oldest = 0};
+    job.trainer.earlier_versions = sampler.window;
+  }
   job.checkpoint = checkpoint_options_of(plan);
   job.bundles = bundle_options_of(plan);
   job.generators = plan.generators;
+  job.generator_restarts.restarts_max = 1'000'000; // Deaths are many here.
+  job.generator_restarts.backoff = std::chrono::milliseconds(1);
+  job.generator_restarts.backoff_max = std::chrono::milliseconds(20);
   job.environments = plan.environments;
-  job.parts = parts_of(plan, env, seen);
+  job.parts = parts_of(plan, sampler, env, seen);
   return job;
 }
 
@@ -164,6 +205,7 @@ restore_request request_of(const run_plan& plan, const main_job& job) {
   request.checkpoint_directory = checkpoint_directory_path;
   request.policy = job.policy;
   request.groups_per_step = plan.groups_per_step;
+  request.find_prompt = prompt_lookup_of(job);
   return request;
 }
 

@@ -42,27 +42,61 @@ result<tiny_policy> decode_policy(std::span<const std::byte> bytes) {
   return tiny_policy{words[0], {words[1], words[2], words[3]}, words[4], words[5]};
 }
 
-result<policy_ptr> read_tiny_policy(const restored_states& states) {
-  const auto file = states.policy.find(tiny_policy_path);
-  if (file == states.policy.end())
-    return failure(errc::corrupt, std::string(tiny_policy_path) + ": is not in the bundle");
+namespace {
+
+result<policy_ptr> read_file(const restored_states& states, const std::string& path) {
+  const auto file = states.policy.find(path);
+  if (file == states.policy.end()) return failure(errc::corrupt, path + ": is not in the bundle");
   const auto policy = decode_policy(file->second);
   if (!policy) return failure(policy.error());
   return make_policy(*policy);
 }
 
-result<learned> tiny_learner::learn(const policy_ptr& before,
-                                    const std::vector<ClaimedGroupT>& groups) {
-  tiny_policy next = tiny(before);
-  learning_report report;
+result<std::vector<dataplane::finished_section>>
+write_file(const tiny_policy& policy, const std::string& path, const section_target& target) {
+  auto file = dataplane::section_file::create(target.storage, target.directory, path, target.epoch);
+  if (!file) return failure(std::move(file.error()));
+  if (auto appended = file->append(encode(policy)); !appended)
+    return failure(std::move(appended.error()));
+  auto finished = file->finish();
+  if (!finished) return failure(std::move(finished.error()));
+  return std::vector<dataplane::finished_section>(1, std::move(*finished));
+}
+
+std::string path_of(weight_version version) {
+  return version_directory(version) + "tiny.bin";
+}
+
+} // namespace
+
+result<policy_ptr> read_tiny_policy(const restored_states& states) {
+  return read_file(states, tiny_policy_path);
+}
+
+result<policy_ptr> read_tiny_version(const restored_states& states, weight_version version) {
+  auto policy = read_file(states, path_of(version));
+  if (policy && tiny(*policy).step != version.value)
+    return failure(errc::corrupt, path_of(version) + ": holds the policy of step " +
+                                      std::to_string(tiny(*policy).step));
+  return policy;
+}
+
+result<void> tiny_learner::begin_step(const policy_ptr& before) {
+  next_ = tiny(before);
+  report_ = {};
+  return {};
+}
+
+result<void> tiny_learner::add_groups(const std::vector<ClaimedGroupT>& groups) {
   for (const ClaimedGroupT& group : groups) {
-    next.trained.add(group_id(group.group));
-    next.order = chained(next.order, group.group);
-    next.bits = chained(next.bits, group.group);
+    next_.trained.add(group_id(group.group));
+    next_.order = chained(next_.order, group.group);
+    next_.bits = chained(next_.bits, group.group);
     if (group.siblings.size() != options_.siblings)
       return failure(errc::internal, "group " + std::to_string(group.group) + " was claimed with " +
                                          std::to_string(group.siblings.size()) + " of " +
                                          std::to_string(options_.siblings) + " siblings");
+    if (auto fine = check_versions(group); !fine) return fine;
     for (std::uint32_t sibling = 0; sibling < options_.siblings; ++sibling) {
       if (!belongs(group, sibling))
         return failure(errc::internal, "sibling " + std::to_string(sibling) + " of group " +
@@ -70,16 +104,35 @@ result<learned> tiny_learner::learn(const policy_ptr& before,
                                            " was claimed with tokens of another one");
       const SiblingRolloutT& row = *group.siblings[sibling];
       for (const std::int32_t token : row.tokens)
-        next.bits = chained(next.bits, static_cast<std::uint32_t>(token));
-      next.bits = chained(next.bits, std::bit_cast<std::uint32_t>(row.reward));
-      report.tokens += row.tokens.size();
-      report.reward += static_cast<double>(row.reward);
+        next_.bits = chained(next_.bits, static_cast<std::uint32_t>(token));
+      next_.bits = chained(next_.bits, std::bit_cast<std::uint32_t>(row.reward));
+      report_.tokens += row.tokens.size();
+      report_.reward += static_cast<double>(row.reward);
     }
   }
-  next.order = chained(next.order, next.step);
-  next.bits = chained(next.bits, next.step);
-  ++next.step;
-  return learned{make_policy(next), report};
+  return {};
+}
+
+result<learned> tiny_learner::finish_step() {
+  next_.order = chained(next_.order, next_.step);
+  next_.bits = chained(next_.bits, next_.step);
+  ++next_.step;
+  return learned{make_policy(next_), report_};
+}
+
+/// A token says by its value which weights made it. What was published in earlier lives is not
+/// known here.
+result<void> tiny_learner::check_versions(const ClaimedGroupT& group) const {
+  for (const auto& row : group.siblings)
+    for (std::size_t i = 0; i < row->versions.size(); ++i) {
+      const auto weights = published_->find(row->versions[i]);
+      if (weights == published_->end()) continue;
+      if (made_by(row->tokens[row->prompt_length + i], weights->second)) continue;
+      return failure(errc::internal,
+                     "group " + std::to_string(group.group) + " has a token that bears version " +
+                         std::to_string(row->versions[i]) + " and was made by other weights");
+    }
+  return {};
 }
 
 /// The attempt is not claimed along: any that the failure limits allow.
@@ -113,19 +166,19 @@ result<std::vector<warmup_sample>> tiny_learner::sample(const policy_ptr&) {
 }
 
 attachment tiny_learner::publish(const policy_ptr& policy) const {
+  published_->insert_or_assign(tiny(policy).step, tiny(policy).bits);
   return copy_attachment(encode(tiny(policy)));
 }
 
 result<std::vector<dataplane::finished_section>>
 tiny_learner::write(const policy_ptr& policy, const section_target& target) const {
-  auto file = dataplane::section_file::create(target.storage, target.directory, tiny_policy_path,
-                                              target.epoch);
-  if (!file) return failure(std::move(file.error()));
-  if (auto appended = file->append(encode(tiny(policy))); !appended)
-    return failure(std::move(appended.error()));
-  auto finished = file->finish();
-  if (!finished) return failure(std::move(finished.error()));
-  return std::vector<dataplane::finished_section>(1, std::move(*finished));
+  return write_file(tiny(policy), tiny_policy_path, target);
+}
+
+result<std::vector<dataplane::finished_section>>
+tiny_learner::write_version(const policy_ptr& policy, weight_version version,
+                            const section_target& target) const {
+  return write_file(tiny(policy), path_of(version), target);
 }
 
 } // namespace weir::sim

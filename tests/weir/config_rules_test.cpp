@@ -41,6 +41,8 @@ TEST_CASE("contradictions of training and policy are refused, naming both keys")
       {{"grpo.advantage_clip_low=2", "grpo.advantage_clip_high=1"},
        {"grpo.advantage_clip_low (2.0)", "grpo.advantage_clip_high (1.0)"}},
       {{"grpo.val_period=5"}, {"grpo.val_period (5)", "data.validation.path (null)"}},
+      {{"data.validation.path=v.jsonl"},
+       {"data.validation.path (\"/work/v.jsonl\")", "grpo.val_period"}},
       {{"loss_fn.importance_sampling_max=2", "loss_fn.use_importance_sampling_correction=false"},
        {"loss_fn.importance_sampling_max (2.0)",
         "loss_fn.use_importance_sampling_correction (false)"}},
@@ -63,6 +65,8 @@ TEST_CASE("contradictions of data and environment are refused, naming both keys"
        {"data.train.input_key (\"question\")", "data.train.output_key (\"question\")"}},
       {{"data.prompt_template=Q"}, {"data.prompt_template (\"Q\")", "{input}"}},
       {{"data.train.output_key=null"}, {"env.kind (exact_answer)", "data.train.output_key (null)"}},
+      {{"data.validation.output_key=null", "data.validation.path=v.jsonl", "grpo.val_at_end=true"},
+       {"env.kind (exact_answer)", "data.validation.output_key (null)"}},
       {{"env.kind=command"}, {"env.kind (command)", "env.command ([])"}},
       {{"env.kind=exact_answer", "env.command=[a]"},
        {"env.command ([\"a\"])", "env.kind (exact_answer)"}},
@@ -140,7 +144,13 @@ TEST_CASE("contradictions of deadlines, data plane and checkpoints are refused, 
       {{"data_plane.capacity_bytes=32 MiB"},
        {"data_plane.capacity_bytes (33554432)", "data_plane.segment_bytes (67108864)"}},
       {{"data_plane.spill_bytes=1"}, {"data_plane.spill_bytes (1)", "data_plane.spill_dir (null)"}},
-      {{"checkpointing.metric_name=reward"}, {"checkpointing.metric_name (\"reward\")"}},
+      {{"checkpointing.metric_name=val:loss"},
+       {"checkpointing.metric_name (\"val:loss\")", "train:reward, val:reward or val:accuracy"}},
+      {{"checkpointing.metric_name=val:reward"},
+       {"checkpointing.metric_name (\"val:reward\")", "grpo.val_period (0)"}},
+      {{"checkpointing.metric_name=val:accuracy", "grpo.val_period=10", "env.command=[a]",
+        "data.validation.path=v.jsonl"},
+       {"checkpointing.metric_name (\"val:accuracy\")", "env.kind (command)"}},
       {{"checkpointing.checkpoint_must_save_by=soon"},
        {"checkpointing.checkpoint_must_save_by", "DD:HH:MM:SS"}},
   });
@@ -173,6 +183,9 @@ TEST_CASE("what is legal and questionable is a warning") {
                  {"W is 1", "async_rl.sampler.name (in_order)", "off-policy"}));
   CHECK(mentions(warnings({"checkpointing.enabled=false"}), {"nothing of this run survives"}));
   CHECK(mentions(warnings({"checkpointing.save_optimizer=false"}), {"other weights"}));
+  CHECK(mentions(warnings({"checkpointing.metric_name=val:reward", "grpo.val_period=4",
+                           "data.validation.path=v.jsonl"}),
+                 {"checkpointing.save_period (10)", "grpo.val_period (4)", "no val:reward"}));
 }
 
 TEST_CASE("what this build cannot act on is named with its value and a way out") {

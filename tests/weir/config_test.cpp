@@ -83,7 +83,8 @@ TEST_CASE("relative paths are relative to the file, in overrides to the working 
   CHECK(read->config.logger.log_dir == "/work/logs");
   CHECK(read->config.env.command == std::vector<std::string>{"/base/tools/score", "a/b"});
   CHECK(accepted({"policy.tokenizer=byte"}).policy.tokenizer == "byte");
-  CHECK(accepted({"env.command=[python3]"}).env.command[0] == "python3");
+  CHECK(accepted({"env.command=[python3, ./a.py, -v, ../b]"}).env.command ==
+        std::vector<std::string>{"python3", "/work/a.py", "-v", "/b"});
 }
 
 TEST_CASE("values are read as their type, in the ways that users write them") {

@@ -14,6 +14,7 @@ constexpr progress twelfth{.step = 12,
                            .staleness = 0.84,
                            .groups_in_flight = 32,
                            .groups_buffered = 17,
+                           .groups_dropped = 3,
                            .last_hold_us = 84.2,
                            .checkpoint_age_s = 12.3};
 
@@ -23,7 +24,7 @@ TEST_SUITE_BEGIN("weir/progress");
 
 TEST_CASE("a line says everything that the run knows") {
   CHECK(to_string(twelfth) == "step 12/250  reward 0.412  loss 0.0031  1234 tok/s  stale 0.8  "
-                              "in flight 32  buffered 17  hold 84 us  saved 12 s ago");
+                              "in flight 32  buffered 17  dropped 3  hold 84 us  saved 12 s ago");
   CHECK(to_string(progress{}) == "step 0  reward 0.000  loss 0.0000  0 tok/s  stale 0.0  "
                                  "in flight 0  buffered 0");
   progress late = twelfth;

@@ -19,6 +19,7 @@ public:
 
   [[nodiscard]] bool linked() const noexcept { return next_ != this; }
   void unlink() noexcept {
+    if (!linked()) return;
     previous_->next_ = next_;
     next_->previous_ = previous_;
     previous_ = next_ = this;
@@ -44,6 +45,8 @@ template <class Node, class Tag>
 class link_list {
 public:
   [[nodiscard]] bool empty() const noexcept { return !head_.linked(); }
+  /// @pre `node` is in no list of this kind: it saves looking
+  void push_new(Node& node) noexcept { as_link(node).insert_before(head_); }
   void push_back(Node& node) noexcept {
     as_link(node).unlink();
     as_link(node).insert_before(head_);

@@ -136,7 +136,7 @@ void append_tree(std::vector<std::string>& lines, const children_by_parent& chil
 
 std::string run_queue::state_of(const detail::promise_base& task) const {
   if (&task == running_) return " runs";
-  if (static_cast<const detail::link<detail::ready_tag>&>(task).linked()) return " is ready";
+  if (task.ready()) return " is ready";
   return " waits for " + task.waits_for(host_ != nullptr ? now() : std::chrono::nanoseconds(0));
 }
 
