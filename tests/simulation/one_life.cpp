@@ -1,0 +1,74 @@
+#include "tests/simulation/one_life.hpp"
+
+#include "actors/audit/run_audit.hpp"
+#include "actors/runtime/simulation.hpp"
+#include "tests/simulation/tiny_job.hpp"
+#include "tests/support/crash_disk.hpp"
+
+#include <tuple>
+#include <utility>
+
+namespace weir::sim {
+
+namespace {
+
+constexpr std::uint64_t life_steps_max = 3'000'000;
+
+result<composed_life> compose(const run_plan& plan, const main_job& job, simulation& around,
+                              test::crash_disk& disk) {
+  auto held = dataplane::run_directory::acquire(disk, run_directory_path, {{1, "host"}, "now"});
+  if (!held) return failure(std::move(held.error()));
+  auto directory = std::make_shared<dataplane::run_directory>(std::move(*held));
+  if (auto made = dataplane::make_directories(disk, checkpoint_directory_path); !made)
+    return failure(std::move(made.error()));
+  const auto fine = [](const restored_states&) { return result<void>(); };
+  auto begun = begin_life(disk, *directory, request_of(plan, job), "run", fine);
+  if (!begun) return failure(std::move(begun.error()));
+  return compose_life(job, around.env(), *begun, directory);
+}
+
+result<void> run(composed_life& life, simulation& around) {
+  if (auto started = life.actors->start(); !started) return started;
+  while (!life.actors->outcome() && around.steps() < life_steps_max && around.step()) {
+  }
+  if (const auto outcome = life.actors->outcome()) return *outcome;
+  return failure(errc::timed_out, "the life does not end:\n" + life.actors->dump_tasks("rollout") +
+                                      life.actors->dump_tasks("trainer"));
+}
+
+} // namespace
+
+one_life live_once(const run_plan& plan, const std::function<void(main_job&)>& adjust,
+                   std::optional<watchdog_options> watch) {
+  one_life lived;
+  test::crash_disk disk;
+  simulation_options options;
+  options.seed = plan.seed;
+  options.step_cost = plan.step_cost;
+  options.job_delay_max = plan.job_delay;
+  options.storage = &disk;
+  options.log = [&lived](log_level level, std::string_view actor, std::string_view text) {
+    if (level >= log_level::warning) lived.log.append(actor).append(": ").append(text).append("\n");
+  };
+  simulation around(std::move(options));
+  const auto seen = std::make_shared<observed>();
+  main_job job = tiny_job(plan, plan.sampler, around.env(), seen);
+  if (adjust) adjust(job);
+  auto life = compose(plan, job, around, disk);
+  ensure(life.has_value(), "the job of a test can be composed");
+  if (watch) life->actors->watch(*watch);
+  lived.ended = run(*life, around);
+  lived.took = around.elapsed();
+  std::ignore = life->actors->stop(); // Not of a run that failed: it says again why.
+  const bool of_data = seen->finished == "the data ended";
+  const finish_reason reason = !lived.ended ? finish_reason::failed
+                               : of_data    ? finish_reason::end_of_data
+                                            : finish_reason::steps_reached;
+  ensure(end_life(*life, reason).has_value(), "the disk of a test takes the last line");
+  auto audit = audit_run(disk, run_directory_path);
+  ensure(audit.has_value(), "the log of a life can be read");
+  lived.audit = std::move(*audit);
+  return lived;
+}
+
+} // namespace weir::sim
