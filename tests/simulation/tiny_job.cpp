@@ -169,13 +169,9 @@ main_job tiny_job(const run_plan& plan, const sampler_choice& sampler, world& en
                   const std::shared_ptr<observed>& seen) {
   main_job job;
   job.records = make_dataset(plan);
-<<<<<<< HEAD
   job.policy = make_policy_of(plan, sampler);
-=======
-  job.policy = make_policy_of(sampler);
   // Dropping replay takes the next attempt of what was READY, once in three lives.
   const std::uint32_t attempts = plan.drops_replay ? 16 : 1;
->>>>>>> failures
   job.learning = std::make_shared<tiny_learner>(
       tiny_learner_options{plan.seed, plan.dataset, plan.siblings, attempts});
   job.first_policy = make_policy(tiny_policy());
