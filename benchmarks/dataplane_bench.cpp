@@ -214,9 +214,14 @@ void one_row_rows(std::vector<row>& rows) {
   rows.push_back(at_most("get of one row of 8 fields x 1 KiB", "us", 5.0, get));
 }
 
+row_query where(std::vector<tag_range> tags) {
+  row_query conditions;
+  conditions.tags = std::move(tags);
+  return conditions;
+}
+
 void query_rows(std::vector<row>& rows) {
   store plane;
-  const std::vector<std::byte> bytes(64);
   for (std::int64_t at = 0; at < 65'536; at += 64) {
     auto inputs = equal_rows(64, 1, std::vector<std::byte>(64 * 4));
     for (std::size_t row = 0; row < 64; ++row)
@@ -229,7 +234,7 @@ void query_rows(std::vector<row>& rows) {
     group = (group + 1237) % 8192;
     std::size_t found = 0;
     const double seconds = seconds_of([&] {
-      const auto ids = plane.query(partition, {.tags = {tag_equals("group", group)}});
+      const auto ids = plane.query(partition, where({tag_equals("group", group)}));
       found = ids->size();
     });
     ensure(found == 8, "the group is found");
@@ -239,8 +244,8 @@ void query_rows(std::vector<row>& rows) {
     group = (group + 1237) % 8192;
     std::size_t found = 0;
     const double seconds = seconds_of([&] {
-      const auto ids = plane.query(partition, {.tags = {tag_equals("split", std::string("train")),
-                                                        tag_equals("group", group)}});
+      const auto ids = plane.query(partition, where({tag_equals("split", std::string("train")),
+                                                     tag_equals("group", group)}));
       found = ids->size();
     });
     ensure(found == 4, "half of the group is found");

@@ -174,9 +174,10 @@ std::uint64_t compress_bare(std::span<const std::byte> bytes,
 void token_rows(const std::string& directory, std::vector<row>& rows) {
   const auto ids = tokens(payload_bytes / 4, 6);
   const auto bytes = std::as_bytes(std::span(ids));
-  const segment_content content{
-      .header = {.segment = 1, .epoch = epoch, .columns = {{0, 0, dtype::i32, bytes.size()}}},
-      .pieces = {{bytes}}};
+  segment_content content;
+  content.header.segment = 1;
+  content.header.columns.push_back({0, 0, dtype::i32, bytes.size()});
+  content.pieces.push_back({bytes});
   std::uint64_t ours_bytes = 0;
   std::uint64_t bare_bytes = 0;
   std::vector<std::vector<std::byte>> frames;

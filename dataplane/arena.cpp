@@ -83,16 +83,17 @@ void fill(std::span<placing_row> rows, arena::target& into) {
 
 } // namespace
 
-result<void> arena::open_target(placement& plan, std::uint64_t capacity) const {
+result<void> arena::open_target(placement& plan, std::uint64_t needed) const {
+  const bool ordinary = needed <= pool_.segment_bytes();
   target opened{.id = plan.next_segment,
-                .memory = segment::allocate(capacity),
+                .memory = ordinary ? pool_.allocate() : segment::allocate(needed),
                 .used = 0,
                 .cells = 0,
                 .added_bytes = 0,
                 .added_cells = 0};
   if (!opened.memory)
     return failure(errc::exhausted, "the system has no memory for a segment of " +
-                                        std::to_string(capacity) +
+                                        std::to_string(std::max(needed, pool_.segment_bytes())) +
                                         " bytes: lower the capacity of the data plane");
   ++plan.next_segment;
   plan.targets.push_back(std::move(opened));
@@ -116,9 +117,8 @@ result<arena::placement> arena::place(const contents& all, std::span<placing_row
       continue;
     }
     const std::uint64_t needed = footprint(rows.front());
-    if (auto opened = open_target(plan, std::max(needed, segment_bytes_)); !opened)
-      return failure(std::move(opened.error()));
-    if (needed > segment_bytes_) {
+    if (auto opened = open_target(plan, needed); !opened) return failure(std::move(opened.error()));
+    if (needed > pool_.segment_bytes()) {
       fill(rows.first(1), plan.targets.back());
       rows = rows.subspan(1);
     } else {
@@ -136,8 +136,9 @@ void arena::adopt(contents& all, placement plan) {
     if (segment_entry* entry = all.segments.mutate(one.id)) {
       entry->live_bytes += one.added_bytes;
       entry->live_cells += one.added_cells;
+      entry->placed_bytes += one.added_bytes;
     } else if (one.added_cells > 0) {
-      all.segments.insert(one.id, {one.memory, one.added_bytes, one.added_cells});
+      all.segments.insert(one.id, {one.memory, one.added_bytes, one.added_cells, one.added_bytes});
     }
   }
   open_ = {};

@@ -32,7 +32,8 @@ struct placing_row {
 
 class arena {
 public:
-  explicit arena(std::uint64_t segment_bytes) : segment_bytes_(segment_bytes) {}
+  /// `idle_bytes`: memory of dead segments that is kept for new ones, at most.
+  arena(std::uint64_t segment_bytes, std::uint64_t idle_bytes) : pool_(segment_bytes, idle_bytes) {}
 
   /// One segment that a placement writes to.
   struct target {
@@ -62,11 +63,15 @@ public:
   void release(contents& all, const row_body& body);
   /// Nothing is added to the open segment any more.
   void seal() { open_ = {}; }
+  /// The segment that is added to, or 0.
+  [[nodiscard]] std::uint64_t open_segment() const { return open_.memory ? open_.id : 0; }
+  [[nodiscard]] std::uint64_t idle_bytes() const { return pool_.idle_bytes(); }
 
 private:
-  [[nodiscard]] result<void> open_target(placement& plan, std::uint64_t capacity) const;
+  /// Opens a segment that holds at least `needed` bytes.
+  [[nodiscard]] result<void> open_target(placement& plan, std::uint64_t needed) const;
 
-  std::uint64_t segment_bytes_;
+  mutable segment_pool pool_;
   target open_;
 };
 

@@ -13,7 +13,6 @@ namespace weir::dataplane {
 namespace {
 
 constexpr int name_attempts_max = 16;
-constexpr std::size_t copy_chunk_bytes = std::size_t{1} << 20;
 
 /// The name after the last one that this step has: step_12, then step_12.1, ...
 result<bundle_name> next_free_name(disk& storage, const std::string& directory,
@@ -72,10 +71,7 @@ result<void> bundle_writer::link_file(const bundle& source, const std::string& p
   if (files_.contains(path))
     return failure(errc::already_exists, path + ": is in this bundle already");
 
-  if (auto made = make_section_folders(*storage_, directory_, path); !made) return made;
-  auto given = storage_->link(join(source_directory, path), join(directory_, path));
-  if (!given && given.error().code == errc::unsupported)
-    given = copy_file(join(source_directory, path), *expected);
+  auto given = link_section(*storage_, join(source_directory, path), directory_, *expected, epoch_);
   if (!given) return given;
   files_.emplace(path, *expected);
   linked_.emplace(path, source.name);
@@ -92,27 +88,6 @@ result<std::size_t> bundle_writer::link_folder(const bundle& source, std::string
     ++count;
   }
   return count;
-}
-
-/// Verified while it is copied: a copy must not give damage a second life with a fresh checksum.
-result<void> bundle_writer::copy_file(const std::string& source, const manifest_file& expected) {
-  auto opened = storage_->open(source);
-  if (!opened) return failure(std::move(opened.error()));
-  auto section = section_file::create(*storage_, directory_, expected.path, epoch_);
-  if (!section) return failure(std::move(section.error()));
-  std::vector<std::byte> chunk(copy_chunk_bytes);
-  for (std::uint64_t offset = 0; offset < expected.bytes;) {
-    const auto count = (*opened)->read_at(offset, chunk);
-    if (!count) return failure(count.error());
-    if (*count == 0) break;
-    if (auto appended = section->append(std::span(chunk).first(*count)); !appended) return appended;
-    offset += *count;
-  }
-  const auto finished = section->finish();
-  if (!finished) return failure(finished.error());
-  if (finished->file != expected)
-    return failure(errc::corrupt, source + ": differs from its manifest");
-  return {};
 }
 
 // ---------------------------------------------------------------------------- publishing

@@ -113,7 +113,6 @@ private:
   [[nodiscard]] result<bundle_name> rename_to_free_name(std::uint64_t step);
   [[nodiscard]] result<void> sync_name(bundle_name name);
   [[nodiscard]] result<void> point_latest(bundle_name name);
-  [[nodiscard]] result<void> copy_file(const std::string& source, const manifest_file& expected);
 
   disk* storage_;
   std::string checkpoint_directory_;

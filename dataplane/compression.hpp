@@ -28,6 +28,9 @@ void compress_frame(std::span<const std::byte> content, std::vector<std::byte>& 
 /// @pre `content_bytes` is from 1 to `frame_content_max`
 [[nodiscard]] std::array<std::byte, 19> stored_frame_head(std::size_t content_bytes);
 inline constexpr std::array<std::byte, 4> stored_frame_tail{};
+[[nodiscard]] constexpr std::size_t stored_frame_bytes(std::size_t content_bytes) noexcept {
+  return 19 + content_bytes + stored_frame_tail.size();
+}
 
 /// Decodes exactly one frame into exactly `target`. `corrupt` if it is anything else: another size,
 /// bytes behind its end, a skippable frame.

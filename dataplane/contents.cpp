@@ -93,6 +93,7 @@ void contents::check_invariants() const {
     ensure(id < next_segment, "a segment's id was handed out");
     ensure(entry.live_bytes == sums.segments[id].live_bytes, "a segment's live bytes are counted");
     ensure(entry.live_cells == sums.segments[id].live_cells, "a segment's live cells are counted");
+    ensure(entry.live_bytes <= entry.placed_bytes, "what lives was placed");
   });
 }
 

@@ -6,8 +6,8 @@
 /// pins it.
 ///
 /// Invariants (`check_invariants`): every cell with bytes names a segment that is in the map and
-/// lies within it; live bytes and cells of each segment are the sums over its cells; the counters
-/// are the sums over the rows; row, partition and segment ids are below their next ones.
+/// lies within it; live bytes and cells of each segment are the sums over its cells, and at most
+/// what was placed in it; the counters are the sums over the rows; row, partition and segment ids are below their next ones.
 #pragma once
 
 #include "dataplane/persistent_map.hpp"
@@ -90,6 +90,8 @@ struct segment_entry {
   std::shared_ptr<const segment> memory;
   std::uint64_t live_bytes = 0;
   std::uint64_t live_cells = 0;
+  /// All that was ever placed in it, live or not, without the gaps.
+  std::uint64_t placed_bytes = 0;
 };
 
 struct contents {

@@ -12,10 +12,41 @@ namespace {
 constexpr std::uint64_t magic = 0x7463657372696577;
 constexpr std::uint32_t header_version = 1;
 constexpr std::size_t covered_bytes = 48;
+constexpr std::size_t copy_chunk_bytes = std::size_t{1} << 20;
 
 static_assert(covered_bytes + 16 == section_header_bytes);
 
+result<void> copy_section(disk& storage, const std::string& source, const std::string& directory,
+                          const manifest_file& expected, epoch_id epoch) {
+  auto opened = storage.open(source);
+  if (!opened) return failure(std::move(opened.error()));
+  auto section = section_file::create(storage, directory, expected.path, epoch);
+  if (!section) return failure(std::move(section.error()));
+  std::vector<std::byte> chunk(copy_chunk_bytes);
+  for (std::uint64_t offset = 0; offset < expected.bytes;) {
+    const auto count = (*opened)->read_at(offset, chunk);
+    if (!count) return failure(count.error());
+    if (*count == 0) break;
+    if (auto appended = section->append(std::span(chunk).first(*count)); !appended) return appended;
+    offset += *count;
+  }
+  const auto finished = section->finish();
+  if (!finished) return failure(finished.error());
+  if (finished->file != expected)
+    return failure(errc::corrupt, source + ": differs from its manifest");
+  return {};
+}
+
 } // namespace
+
+result<void> link_section(disk& storage, const std::string& source, const std::string& directory,
+                          const manifest_file& expected, epoch_id epoch) {
+  if (auto made = make_section_folders(storage, directory, expected.path); !made) return made;
+  auto given = storage.link(source, join(directory, expected.path));
+  if (!given && given.error().code == errc::unsupported)
+    given = copy_section(storage, source, directory, expected, epoch);
+  return given;
+}
 
 result<void> make_section_folders(disk& storage, const std::string& directory,
                                   const std::string& path) {

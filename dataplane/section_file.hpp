@@ -71,6 +71,13 @@ private:
 [[nodiscard]] result<void> make_section_folders(disk& storage, const std::string& directory,
                                                 const std::string& path);
 
+/// Gives an unfinished bundle a file that another bundle has at `source`: a hard link, or, where
+/// links are impossible, a copy that is verified while it is made (a copy must not give damage a
+/// second life with a fresh checksum) and synced. `corrupt`: it is not what `expected` says.
+[[nodiscard]] result<void> link_section(disk& storage, const std::string& source,
+                                        const std::string& directory, const manifest_file& expected,
+                                        epoch_id epoch);
+
 inline constexpr std::size_t section_header_bytes = 64;
 
 /// What a section of our own encoding begins with.

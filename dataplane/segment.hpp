@@ -8,7 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <span>
+#include <vector>
 
 namespace weir::dataplane {
 
@@ -20,7 +22,7 @@ public:
 
   segment(const segment&) = delete;
   segment& operator=(const segment&) = delete;
-  ~segment() = default;
+  ~segment();
 
   [[nodiscard]] std::uint64_t capacity() const { return capacity_; }
   /// Bytes of an extent that was handed out. @pre the extent lies within the capacity
@@ -29,14 +31,44 @@ public:
   [[nodiscard]] std::span<std::byte> writable(std::uint64_t offset, std::uint64_t size);
 
 private:
-  struct aligned_delete {
-    void operator()(std::byte* memory) const noexcept;
-  };
+  friend class segment_pool;
   segment(std::byte* memory, std::uint64_t capacity_bytes)
       : memory_(memory), capacity_(capacity_bytes) {}
+  [[nodiscard]] static segment* make(std::uint64_t capacity_bytes);
 
-  std::unique_ptr<std::byte[], aligned_delete> memory_;
+  std::byte* memory_;
   std::uint64_t capacity_;
+};
+
+/// Segments of one size. The memory of dead ones is used again: to touch fresh pages costs four
+/// times the copy into them. While it is idle the system may take its pages at any time, without
+/// asking (they count as free memory once it is short), so that what was cleared is given back.
+///
+/// Segments may die on any thread, and after the pool.
+class segment_pool {
+public:
+  /// `idle_bytes_max`: what is kept at most; beyond it memory is unmapped at once.
+  segment_pool(std::uint64_t segment_bytes, std::uint64_t idle_bytes_max)
+      : kept_(std::make_shared<idle_segments>(segment_bytes, idle_bytes_max)) {}
+
+  /// Null if the system has no memory.
+  [[nodiscard]] std::shared_ptr<segment> allocate();
+  [[nodiscard]] std::uint64_t segment_bytes() const { return kept_->segment_bytes; }
+  /// Memory of dead segments that is kept at present.
+  [[nodiscard]] std::uint64_t idle_bytes() const;
+
+private:
+  struct idle_segments {
+    idle_segments(std::uint64_t size, std::uint64_t most)
+        : segment_bytes(size), idle_bytes_max(most) {}
+    void take_back(std::unique_ptr<segment> dead);
+
+    const std::uint64_t segment_bytes;
+    const std::uint64_t idle_bytes_max;
+    std::mutex mutex;
+    std::vector<std::unique_ptr<segment>> segments;
+  };
+  std::shared_ptr<idle_segments> kept_;
 };
 
 /// Next multiple of the alignment of tensors.

@@ -230,11 +230,16 @@ private:
   result<void> take(std::size_t bytes, const char* what) {
     if (bytes > left_) return broken(std::string("truncated: ") + what + " is incomplete");
     taken_.resize(bytes);
-    const auto got = source_.read_at(position_, taken_);
+    return take_into(taken_, what);
+  }
+
+  result<void> take_into(std::span<std::byte> target, const char* what) {
+    const auto got = target.size() <= left_ ? source_.read_at(position_, target)
+                                            : result<std::size_t>(std::size_t{0});
     if (!got) return failure(got.error());
-    if (*got != bytes) return broken(std::string("truncated: ") + what + " is incomplete");
-    position_ += bytes;
-    left_ -= bytes;
+    if (*got != target.size()) return broken(std::string("truncated: ") + what + " is incomplete");
+    position_ += target.size();
+    left_ -= target.size();
     return {};
   }
 
@@ -342,16 +347,43 @@ private:
   }
 
   result<void> read_chunk(const chunk_record& record) {
+    const std::span<std::byte> target =
+        memory_->writable(loaded_.begins[record.column] + record.offset, record.content_bytes);
+    if (record.shuffle == 1 && record.frame_bytes == stored_frame_bytes(record.content_bytes)) {
+      const auto stored = read_stored(record, target);
+      if (!stored || *stored) return stored ? result<void>{} : failure(stored.error());
+    }
     if (auto done = take(record.frame_bytes, "a chunk"); !done) return done;
     if (checksum_of(taken_) != record.frame_checksum)
       return broken("the checksum of a chunk differs");
-    const std::span<std::byte> target =
-        memory_->writable(loaded_.begins[record.column] + record.offset, record.content_bytes);
     if (record.shuffle == 1) return decompress_frame(taken_, target);
     shuffled_.resize(record.content_bytes);
     if (auto done = decompress_frame(taken_, shuffled_); !done) return done;
     unshuffle_bytes(shuffled_, record.shuffle, target);
     return {};
+  }
+
+  /// Content that stands in its frame as it is goes straight to where it belongs. Returns false, and
+  /// takes nothing, if the frame is of another kind.
+  result<bool> read_stored(const chunk_record& record, std::span<std::byte> target) {
+    const auto head = stored_frame_head(record.content_bytes);
+    if (auto done = take(head.size(), "a chunk"); !done) return failure(std::move(done.error()));
+    if (!std::ranges::equal(taken_, head)) {
+      position_ -= head.size();
+      left_ += head.size();
+      return false;
+    }
+    if (auto done = take_into(target, "a chunk"); !done) return failure(std::move(done.error()));
+    if (auto done = take(stored_frame_tail.size(), "a chunk"); !done)
+      return failure(std::move(done.error()));
+    checksum_stream sum;
+    sum.update(head);
+    sum.update(target);
+    sum.update(taken_);
+    if (sum.digest() != record.frame_checksum) return broken("the checksum of a chunk differs");
+    if (!std::ranges::equal(taken_, stored_frame_tail))
+      return broken("a chunk does not end where it should");
+    return true;
   }
 
   result<void> read_end() {

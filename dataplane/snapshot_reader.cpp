@@ -7,6 +7,7 @@
 #include "messages/limits.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <unordered_set>
 #include <utility>
@@ -25,6 +26,14 @@ tl::unexpected<error> in_file(const std::string& path, error reason) {
   return failure(std::move(reason));
 }
 
+/// Values in a segment's file, dead ones too.
+std::uint64_t content_bytes(const segment_header& header) {
+  std::uint64_t bytes = 0;
+  for (const segment_column& column : header.columns)
+    bytes += column.bytes;
+  return bytes;
+}
+
 result<known_segment> load_segment(file& source, const index::SegmentRecord& record) {
   const auto size = source.size();
   if (!size) return failure(size.error());
@@ -40,13 +49,12 @@ result<known_segment> load_segment(file& source, const index::SegmentRecord& rec
   known_segment known;
   known.id = record.id();
   known.live_cells = record.live_cells();
-  std::uint64_t bytes = 0;
   for (std::size_t at = 0; at < loaded->header.columns.size(); ++at) {
     const segment_column& column = loaded->header.columns[at];
-    bytes += column.bytes;
     if (!known.columns.emplace(std::pair{column.partition, column.field}, at).second)
       return broken("has a column twice");
   }
+  const std::uint64_t bytes = content_bytes(loaded->header);
   if (bytes != record.content_bytes())
     return broken("has " + std::to_string(bytes) + " bytes of content, the index says " +
                   std::to_string(record.content_bytes()));
@@ -98,8 +106,8 @@ result<partition_schema> decode_schema(const index::Partition& record) {
 
 class snapshot_reader {
 public:
-  snapshot_reader(disk& storage, const std::string& directory)
-      : storage_(storage), directory_(directory) {}
+  snapshot_reader(disk& storage, const std::string& directory, const job_runner& run)
+      : storage_(storage), directory_(directory), run_(run) {}
 
   result<snapshot> read(epoch_id expected) {
     const std::string path = index_path();
@@ -165,6 +173,7 @@ private:
     all_.committed_rows = header.committed_rows();
     all_.claims = header.claims();
     all_.live_bytes = header.live_bytes();
+    links_since_whole_ = header.links_since_whole();
     partitions_expected_ = header.partitions();
     segments_expected_ = header.segments();
     if (all_.next_row == 0 || all_.next_segment == 0 || partitions_expected_ > partitions_max)
@@ -174,21 +183,49 @@ private:
 
   result<void> take_segments(const index::Segments& list) {
     if (!all_.partitions.empty() || list.segments() == nullptr) return broken("is out of place");
+    std::vector<loading> jobs;
     for (const index::SegmentRecord* record : *list.segments()) {
-      const std::uint64_t last = segments_.empty() ? 0 : segments_.back().id;
+      const std::uint64_t last = !jobs.empty()       ? jobs.back().record->id()
+                                 : segments_.empty() ? 0
+                                                     : segments_.back().id;
       if (record->id() <= last || record->id() >= all_.next_segment || record->live_cells() == 0)
         return broken("lists an impossible segment " + std::to_string(record->id()));
-      const std::string path = segment_path(record->id());
+      jobs.push_back({record, {}});
+    }
+    load_all(jobs);
+    for (loading& job : jobs) {
       // From here to the end of the round errors are about that file.
       in_segment_file_ = true;
-      auto opened = storage_.open(join(directory_, path));
-      if (!opened) return failure(std::move(opened.error()));
-      auto known = load_segment(**opened, *record);
-      if (!known) return in_file(path, std::move(known.error()));
+      if (!job.loaded) return failure(std::move(job.loaded.error()));
       in_segment_file_ = false;
-      segments_.push_back(std::move(*known));
+      segments_.push_back(std::move(*job.loaded));
     }
     return {};
+  }
+
+  /// One segment on its way.
+  struct loading {
+    const index::SegmentRecord* record = nullptr;
+    result<known_segment> loaded;
+  };
+
+  /// Each job touches its own entry alone.
+  void load_all(std::vector<loading>& all) const {
+    std::vector<std::function<void()>> jobs;
+    for (loading& one : all)
+      jobs.emplace_back([this, &one] { one.loaded = load(*one.record); });
+    if (run_) return run_(jobs);
+    for (const auto& job : jobs)
+      job();
+  }
+
+  result<known_segment> load(const index::SegmentRecord& record) const {
+    const std::string path = segment_path(record.id());
+    auto opened = storage_.open(join(directory_, path));
+    if (!opened) return failure(std::move(opened.error()));
+    auto known = load_segment(**opened, record);
+    if (!known) return in_file(path, std::move(known.error()));
+    return known;
   }
 
   result<void> take_partition(const index::Partition& record) {
@@ -257,10 +294,8 @@ private:
     std::uint64_t bytes = 0;
     for (const known_segment& segment : segments_) {
       bytes += segment.found_bytes;
-      std::uint64_t content = 0;
-      for (const segment_column& column : segment.loaded.header.columns)
-        content += column.bytes;
-      if (segment.found_cells != segment.live_cells || segment.found_bytes > content)
+      if (segment.found_cells != segment.live_cells ||
+          segment.found_bytes > content_bytes(segment.loaded.header))
         return broken("the rows do not have the values of segment " + std::to_string(segment.id));
     }
     if (bytes != all_.live_bytes)
@@ -275,14 +310,40 @@ private:
 
   snapshot finish() {
     for (known_segment& segment : segments_)
-      all_.segments.insert(
-          segment.id, {std::move(segment.loaded.memory), segment.found_bytes, segment.found_cells});
+      all_.segments.insert(segment.id, {segment.loaded.memory, segment.found_bytes,
+                                        segment.found_cells, content_bytes(segment.loaded.header)});
     return snapshot(std::move(all_));
   }
 
+public:
+  /// Where everything stands. @pre `read` succeeded
+  result<snapshot_files> files(const manifest& content) const {
+    snapshot_files listed{
+        .epoch = content.epoch, .links_since_whole = links_since_whole_, .segments = {}};
+    for (const known_segment& segment : segments_) {
+      const manifest_file* file = content.find(segment_path(segment.id));
+      if (file == nullptr)
+        return in_file(segment_path(segment.id), {errc::corrupt, "the manifest does not name it"});
+      segment_layout layout;
+      for (std::size_t at = 0; at < segment.loaded.begins.size(); ++at)
+        layout.add(segment.loaded.begins[at], segment.loaded.header.columns[at].bytes, 0);
+      layout.finish();
+      listed.segments.emplace(
+          segment.id,
+          written_segment{.file = *file,
+                          .epoch = segment.loaded.header.epoch,
+                          .content_bytes = content_bytes(segment.loaded.header),
+                          .layout = std::make_shared<segment_layout>(std::move(layout))});
+    }
+    return listed;
+  }
+
+private:
   disk& storage_;
   const std::string& directory_;
+  const job_runner& run_;
   contents all_;
+  std::uint64_t links_since_whole_ = 0;
   std::vector<known_segment> segments_;
   std::uint64_t partitions_expected_ = 0;
   std::uint64_t segments_expected_ = 0;
@@ -300,8 +361,20 @@ private:
 
 } // namespace
 
-result<snapshot> read_snapshot(disk& storage, const std::string& directory, epoch_id epoch) {
-  return snapshot_reader(storage, directory).read(epoch);
+result<snapshot> read_snapshot(disk& storage, const std::string& directory, epoch_id epoch,
+                               const job_runner& run) {
+  return snapshot_reader(storage, directory, run).read(epoch);
+}
+
+result<loaded_snapshot> load_snapshot(disk& storage, const std::string& directory,
+                                      const manifest& content, const job_runner& run) {
+  snapshot_reader reader(storage, directory, run);
+  auto state = reader.read(content.epoch);
+  if (!state) return failure(std::move(state.error()));
+  auto files = reader.files(content);
+  if (!files) return failure(std::move(files.error()));
+  return loaded_snapshot{std::move(*state),
+                         std::make_shared<const snapshot_files>(std::move(*files))};
 }
 
 } // namespace weir::dataplane

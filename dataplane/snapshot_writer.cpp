@@ -1,3 +1,4 @@
+#include "dataplane/compaction.hpp"
 #include "dataplane/index_file.hpp"
 #include "dataplane/index_generated.h"
 #include "dataplane/segment_file.hpp"
@@ -8,6 +9,7 @@
 #include <bit>
 #include <cstdio>
 #include <map>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -41,6 +43,22 @@ public:
           add(static_cast<std::uint32_t>(number), partition.schema->fields[one.field].type, one);
       });
     });
+  }
+
+  /// Where the values of a wanted segment will stand in its file.
+  [[nodiscard]] segment_layout layout_of(std::uint64_t id) const {
+    segment_layout layout;
+    const wanted_segment& wanted = wanted_.at(id);
+    const std::byte* const begin = wanted.memory->bytes(0, 0).data();
+    for (const auto& [key, column] : wanted.found) {
+      std::uint64_t position = 0;
+      for (const auto piece : column.pieces) {
+        layout.add(static_cast<std::uint64_t>(piece.data() - begin), piece.size(), position);
+        position += piece.size();
+      }
+    }
+    layout.finish();
+    return layout;
   }
 
   /// One of the wanted segments, ready to be written.
@@ -117,7 +135,8 @@ index::TagRecord encode_tag(const row_tag& one, std::vector<std::uint8_t>& texts
 
 class index_encoder {
 public:
-  index_encoder(const contents& all, byte_sink sink) : all_(all), writer_(std::move(sink)) {}
+  index_encoder(const contents& all, const snapshot_files& files, byte_sink sink)
+      : all_(all), files_(files), writer_(std::move(sink)) {}
 
   result<void> write(epoch_id epoch, std::span<const index::SegmentRecord> segments) {
     if (auto put = writer_.begin(epoch); !put) return put;
@@ -147,7 +166,8 @@ private:
     return put_chunk(index::Body::Header,
                      index::CreateHeader(builder_, all_.sequence, all_.next_row, all_.next_segment,
                                          all_.partitions.size(), segments, all_.staged_rows,
-                                         all_.committed_rows, all_.claims, all_.live_bytes)
+                                         all_.committed_rows, all_.claims, all_.live_bytes,
+                                         files_.links_since_whole)
                          .Union());
   }
 
@@ -180,7 +200,6 @@ private:
                                                 consumer_list, partition.rows.size())
                              .Union());
     if (!put) return put;
-    written_.clear();
     partition.rows.for_each([&](std::uint64_t id, const row_entry& row) {
       add_row(id, row);
       if (lists_.full()) put = write_rows(number);
@@ -210,10 +229,9 @@ private:
 
   index::CellRecord encode_cell(const cell& one) {
     if (one.bytes == 0) return {0, no_segment, one.field, one.rank};
-    auto& columns = written_[one.segment];
-    if (columns.size() <= one.field) columns.resize(std::size_t{one.field} + 1);
-    const std::uint64_t offset = std::exchange(columns[one.field], columns[one.field] + one.bytes);
-    return {offset, positions_.at(one.segment), one.field, one.rank};
+    const auto offset = files_.segments.at(one.segment).layout->find(one.offset, one.bytes);
+    ensure(offset.has_value(), "the file of a segment holds every live value");
+    return {*offset, positions_.at(one.segment), one.field, one.rank};
   }
 
   result<void> write_rows(std::uint32_t partition) {
@@ -231,11 +249,10 @@ private:
   }
 
   const contents& all_;
+  const snapshot_files& files_;
   index_writer writer_;
   flatbuffers::FlatBufferBuilder builder_;
   std::unordered_map<std::uint64_t, std::uint32_t> positions_;
-  /// Of the partition at hand: bytes so far, by segment and field.
-  std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> written_;
   row_lists lists_;
 };
 
@@ -244,14 +261,68 @@ private:
 class snapshot_writer {
 public:
   snapshot_writer(disk& storage, const std::string& directory, epoch_id epoch, const contents& all,
-                  const write_pace& pace)
-      : storage_(storage), directory_(directory), epoch_(epoch), all_(all), pace_(pace) {}
+                  const increment_options& options)
+      : storage_(storage), directory_(directory), epoch_(epoch), all_(all), options_(options) {}
 
-  result<std::vector<finished_section>> write() {
+  result<written_snapshot> write() {
+    files_.epoch = epoch_;
+    if (auto linked = link_segments(); !linked) return failure(std::move(linked.error()));
+    if (auto written = write_segments(); !written) return failure(std::move(written.error()));
+    if (auto written = write_index(); !written) return failure(std::move(written.error()));
+    out_.files = std::make_shared<const snapshot_files>(std::move(files_));
+    return std::move(out_);
+  }
+
+private:
+  // ---- What is linked ----
+
+  result<void> link_segments() {
+    if (!options_.base || options_.base->files->links_since_whole + 1 >= options_.full_every)
+      return {};
+    const snapshot_files& base = *options_.base->files;
+    for (const std::uint64_t id : linkable_segments(base)) {
+      const written_segment& known = base.segments.at(id);
+      auto linked = link_section(storage_, join(options_.base->directory, known.file.path),
+                                 directory_, known.file, epoch_);
+      // It was written from what is in memory, and can be again.
+      if (!linked && linked.error().code == errc::not_found) continue;
+      if (!linked) return linked;
+      out_.sections.push_back({known.file, epoch_});
+      out_.linked_bytes += known.file.bytes;
+      files_.segments.emplace(id, known);
+      files_.links_since_whole = base.links_since_whole + 1;
+    }
+    return {};
+  }
+
+  std::set<std::uint64_t> linkable_segments(const snapshot_files& base) const {
+    std::set<std::uint64_t> found;
+    all_.segments.for_each([&](std::uint64_t id, const segment_entry& entry) {
+      const auto known = base.segments.find(id);
+      if (known != base.segments.end() &&
+          !mostly_dead(entry.live_bytes, known->second.content_bytes))
+        found.insert(id);
+    });
+    if (found.empty()) return found;
+    all_.partitions.for_each([&](std::uint64_t, const partition_state& partition) {
+      partition.rows.for_each([&](std::uint64_t, const row_entry& row) {
+        for (const cell& one : row.body->cells)
+          if (one.bytes > 0 && found.contains(one.segment) &&
+              !base.segments.at(one.segment).layout->find(one.offset, one.bytes))
+            found.erase(one.segment);
+      });
+    });
+    return found;
+  }
+
+  // ---- What is written ----
+
+  result<void> write_segments() {
     std::vector<std::uint64_t> group;
     std::uint64_t cells = 0;
     result<void> outcome;
     all_.segments.for_each([&](std::uint64_t id, const segment_entry& entry) {
+      if (files_.segments.contains(id)) return true;
       if (!group.empty() && cells + entry.live_cells > segment_cells_max) {
         outcome = write_group(std::exchange(group, {}));
         cells = 0;
@@ -261,12 +332,9 @@ public:
       return outcome.has_value();
     });
     if (outcome && !group.empty()) outcome = write_group(group);
-    if (outcome) outcome = write_index();
-    if (!outcome) return failure(std::move(outcome.error()));
-    return std::move(sections_);
+    return outcome;
   }
 
-private:
   /// @pre the live cells of the group can be listed in little memory
   result<void> write_group(const std::vector<std::uint64_t>& group) {
     segment_gatherer gatherer;
@@ -274,22 +342,32 @@ private:
       gatherer.want(id, *all_.segments.find(id)->memory);
     gatherer.gather(all_);
     for (const std::uint64_t id : group) {
+      auto layout = std::make_shared<const segment_layout>(gatherer.layout_of(id));
       const segment_content content = gatherer.take(id, epoch_);
       const auto write = [&content](const byte_sink& sink) -> result<void> {
         const auto bytes = write_segment(content, sink);
         return bytes ? result<void>{} : failure(bytes.error());
       };
       if (auto written = write_file(segment_path(id), write); !written) return written;
-      const segment_entry& entry = *all_.segments.find(id);
-      records_.emplace_back(id, sections_.back().file.bytes, entry.live_bytes, entry.live_cells,
-                            epoch_.incarnation, epoch_.life, epoch_.number);
+      const manifest_file& file = out_.sections.back().file;
+      out_.written_bytes += file.bytes;
+      files_.segments.emplace(id,
+                              written_segment{.file = file,
+                                              .epoch = epoch_,
+                                              .content_bytes = all_.segments.find(id)->live_bytes,
+                                              .layout = std::move(layout)});
     }
     return {};
   }
 
   result<void> write_index() {
-    return write_file(index_path(), [this](const byte_sink& sink) {
-      return index_encoder(all_, sink).write(epoch_, records_);
+    std::vector<index::SegmentRecord> records;
+    for (const auto& [id, known] : files_.segments)
+      records.emplace_back(id, known.file.bytes, known.content_bytes,
+                           all_.segments.find(id)->live_cells, known.epoch.incarnation,
+                           known.epoch.life, known.epoch.number);
+    return write_file(index_path(), [&](const byte_sink& sink) {
+      return index_encoder(all_, files_, sink).write(epoch_, records);
     });
   }
 
@@ -299,12 +377,12 @@ private:
     if (!section) return failure(std::move(section.error()));
     const byte_sink sink = [&](std::span<const std::byte> bytes) -> result<void> {
       if (auto appended = section->append(bytes); !appended) return appended;
-      return pace_ ? pace_(bytes.size()) : result<void>{};
+      return options_.pace ? options_.pace(bytes.size()) : result<void>{};
     };
     if (auto written = write(sink); !written) return written;
     auto finished = section->finish();
     if (!finished) return failure(std::move(finished.error()));
-    sections_.push_back(std::move(*finished));
+    out_.sections.push_back(std::move(*finished));
     return {};
   }
 
@@ -312,9 +390,9 @@ private:
   const std::string& directory_;
   epoch_id epoch_;
   const contents& all_;
-  const write_pace& pace_;
-  std::vector<finished_section> sections_;
-  std::vector<index::SegmentRecord> records_;
+  const increment_options& options_;
+  snapshot_files files_;
+  written_snapshot out_;
 };
 
 } // namespace
@@ -333,7 +411,15 @@ std::string segment_path(std::uint64_t segment) {
 result<std::vector<finished_section>> write_snapshot(disk& storage, const std::string& directory,
                                                      epoch_id epoch, const snapshot& state,
                                                      const write_pace& pace) {
-  return snapshot_writer(storage, directory, epoch, state.state(), pace).write();
+  auto written = write_increment(storage, directory, epoch, state, {.pace = pace});
+  if (!written) return failure(std::move(written.error()));
+  return std::move(written->sections);
+}
+
+result<written_snapshot> write_increment(disk& storage, const std::string& directory,
+                                         epoch_id epoch, const snapshot& state,
+                                         const increment_options& options) {
+  return snapshot_writer(storage, directory, epoch, state.state(), options).write();
 }
 
 } // namespace weir::dataplane

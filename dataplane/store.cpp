@@ -113,7 +113,8 @@ std::optional<consumer_state> state_for(const row_entry& row, std::uint16_t cons
 
 } // namespace
 
-store::store(store_options options) : options_(options), arena_(options.segment_bytes) {
+store::store(store_options options)
+    : options_(options), arena_(options.segment_bytes, options.idle_bytes) {
   ensure(options.segment_bytes > 0, "segments have room");
   ensure(options.high_water_bytes <= options.capacity_bytes,
          "the high-water mark is within the capacity");
@@ -225,8 +226,8 @@ std::uint64_t store::adopt_partition(std::string_view name) {
   const std::uint64_t number = contents_.partitions.size();
   contents_.partitions.insert(number, {});
   partition_numbers_.emplace(name, number);
-  keys_.emplace_back();
-  ensure(keys_.size() == number + 1, "partitions are numbered without a gap");
+  finders_.emplace_back();
+  ensure(finders_.size() == number + 1, "partitions are numbered without a gap");
   return number;
 }
 
@@ -236,7 +237,7 @@ std::vector<row_id> store::adopt_rows(std::uint64_t number, std::vector<placing_
   ids.reserve(rows.size());
   for (placing_row& row : rows) {
     const row_id id(contents_.next_row++);
-    if (!row.body.key.empty()) keys_[number].emplace(row.body.key, id.value);
+    if (!row.body.key.empty()) finders_[number].keys.emplace(row.body.key, id.value);
     auto body = std::make_shared<const row_body>(std::move(row.body));
     partition.rows.insert(id.value, {std::move(body), row_state::staged, {}});
     ids.push_back(id);
@@ -250,8 +251,11 @@ result<void> store::commit(std::string_view partition, row_list rows) {
   const auto number = check_rows(partition, rows, row_state::staged);
   if (!number) return failure(number.error());
   partition_state& changed = change_partition(*number);
-  for (const row_id row : rows)
-    changed.rows.mutate(row.value)->state = row_state::committed;
+  for (const row_id row : rows) {
+    row_entry& entry = *changed.rows.mutate(row.value);
+    entry.state = row_state::committed;
+    finders_[*number].tags.insert(row.value, entry.body->tags);
+  }
   contents_.staged_rows -= rows.size();
   contents_.committed_rows += rows.size();
   ++contents_.sequence;
@@ -300,9 +304,15 @@ result<void> store::patch(std::string_view partition, std::span<const row_patch>
 void store::adopt_patches(std::uint64_t number, std::span<const row_patch> patches,
                           std::vector<placing_row>& rows) {
   partition_state& partition = change_partition(number);
-  for (std::size_t at = 0; at < patches.size(); ++at)
-    partition.rows.mutate(patches[at].row.value)->body =
-        std::make_shared<const row_body>(std::move(rows[at].body));
+  tag_index& tags = finders_[number].tags;
+  for (std::size_t at = 0; at < patches.size(); ++at) {
+    const std::uint64_t row = patches[at].row.value;
+    row_entry& entry = *partition.rows.mutate(row);
+    const bool retagged = entry.state == row_state::committed && !patches[at].tags.empty();
+    if (retagged) tags.erase(row, entry.body->tags);
+    entry.body = std::make_shared<const row_body>(std::move(rows[at].body));
+    if (retagged) tags.insert(row, entry.body->tags);
+  }
   ++contents_.sequence;
 }
 
@@ -329,7 +339,9 @@ void store::remove_rows(std::uint64_t number, row_list rows) {
     arena_.release(contents_, *entry.body);
     for (const consumer_mark& mark : entry.marks)
       contents_.claims -= mark.state == consumer_state::claimed ? 1 : 0;
-    if (!entry.body->key.empty()) keys_[number].erase(entry.body->key);
+    if (!entry.body->key.empty()) finders_[number].keys.erase(entry.body->key);
+    if (entry.state == row_state::committed)
+      finders_[number].tags.erase(row.value, entry.body->tags);
     partition.rows.erase(row.value);
   }
   ++contents_.sequence;
@@ -412,13 +424,16 @@ void store::restore(const snapshot& state) {
   restored.next_row = std::max(restored.next_row, contents_.next_row);
   restored.next_segment = std::max(restored.next_segment, contents_.next_segment);
   arena_.seal();
+  sweep_.reset();
   contents_ = std::move(restored);
   partition_numbers_.clear();
-  keys_.assign(contents_.partitions.size(), {});
+  finders_.clear();
+  finders_.resize(contents_.partitions.size());
   contents_.partitions.for_each([this](std::uint64_t number, const partition_state& partition) {
     partition_numbers_.emplace(partition.schema->name, number);
     partition.rows.for_each([&](std::uint64_t id, const row_entry& row) {
-      if (!row.body->key.empty()) keys_[number].emplace(row.body->key, id);
+      if (!row.body->key.empty()) finders_[number].keys.emplace(row.body->key, id);
+      if (row.state == row_state::committed) finders_[number].tags.insert(id, row.body->tags);
     });
   });
 }

@@ -22,9 +22,11 @@
 
 #include "dataplane/arena.hpp"
 #include "dataplane/batch.hpp"
+#include "dataplane/compaction.hpp"
 #include "dataplane/contents.hpp"
 #include "dataplane/row.hpp"
 #include "dataplane/snapshot.hpp"
+#include "dataplane/tag_index.hpp"
 #include "messages/error.hpp"
 #include "messages/ids.hpp"
 
@@ -46,6 +48,9 @@ struct store_options {
   std::uint64_t capacity_bytes = std::uint64_t{8} * 1024 * 1024 * 1024;
   /// Where ordinary stages are refused; at most the capacity.
   std::uint64_t high_water_bytes = std::uint64_t{7} * 1024 * 1024 * 1024;
+  /// Memory of dead segments that is kept for new ones, at most. The system takes it when it is
+  /// short of memory.
+  std::uint64_t idle_bytes = std::uint64_t{512} * 1024 * 1024;
 };
 
 /// For metrics and leak checks.
@@ -61,6 +66,8 @@ struct store_stat {
   /// Segments that this store (not a snapshot or batch) holds, and the memory reserved by them.
   std::uint64_t segments = 0;
   std::uint64_t segment_bytes = 0;
+  /// Memory of dead segments that is kept for new ones.
+  std::uint64_t idle_bytes = 0;
   /// Stages that were refused for lack of room, and that priority let pass the mark.
   std::uint64_t stages_refused = 0;
   std::uint64_t stages_above_mark = 0;
@@ -105,7 +112,8 @@ public:
   [[nodiscard]] result<batch> get(std::string_view partition, std::span<const row_id> rows,
                                   std::span<const std::string> fields, batch recycled = {}) const;
   /// Committed rows that meet all conditions, in the order of their ids. Names that nobody has used
-  /// yet match nothing. `not_found`: no such partition.
+  /// yet match nothing. `not_found`: no such partition. Costs the rows that the most selective tag
+  /// leaves; without a tag all rows.
   [[nodiscard]] result<std::vector<row_id>> query(std::string_view partition,
                                                   const row_query& conditions) const;
   /// The row with this key, staged or committed.
@@ -139,6 +147,15 @@ public:
   /// the larger of the two histories ends, so that none is ever used again.
   void restore(const snapshot& state);
 
+  // ---- Memory ----------------------------------------------------------------------------------
+
+  /// One step of moving what is left in mostly dead segments into the open one, so that their
+  /// memory goes back. The owner calls it in the background, again while it is not finished, at the
+  /// rate that it wants; each step moves at most `step_bytes`, or one row, and looks at a bounded
+  /// number of rows. Nothing that a caller sees changes, the sequence neither; what snapshots and
+  /// batches pin stays where it is. `exhausted`: no memory; the step changed nothing.
+  [[nodiscard]] result<compaction_step> compact(std::uint64_t step_bytes);
+
   [[nodiscard]] store_stat stat() const;
   /// Aborts if an index disagrees with the contents. O(rows).
   void check_invariants() const;
@@ -168,12 +185,23 @@ private:
                                         row_list rows, std::optional<consumer_state> from,
                                         std::optional<consumer_state> to);
 
+  /// Moves the cells of some rows that lie in the sweep's segments.
+  [[nodiscard]] result<std::uint64_t> move_rows(std::uint64_t partition, row_list rows);
+  /// Rows of one partition, from the sweep's position on, with cells to be moved.
+  [[nodiscard]] std::vector<row_id> next_rows(std::uint64_t step_bytes);
+
   store_options options_;
   contents contents_;
   arena arena_;
   std::map<std::string, std::uint64_t, std::less<>> partition_numbers_;
-  /// By partition number: the rows with keys.
-  std::vector<std::unordered_map<std::string, std::uint64_t>> keys_;
+  /// What is derived from the rows of one partition, to find them by.
+  struct row_finder {
+    std::unordered_map<std::string, std::uint64_t> keys; ///< Staged rows too.
+    tag_index tags;
+  };
+  /// By partition number.
+  std::vector<row_finder> finders_;
+  std::optional<compaction_sweep> sweep_;
   std::uint64_t stages_refused_ = 0;
   std::uint64_t stages_above_mark_ = 0;
 };

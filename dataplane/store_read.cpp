@@ -163,6 +163,58 @@ bool matches(const row_entry& row, const resolved_query& query) {
                      [&row](std::uint16_t field) { return row.body->find(field) != nullptr; });
 }
 
+/// Rows that may match, ascending: one set as it is, several sorted together.
+class row_candidates {
+public:
+  explicit row_candidates(tag_index::found_sets sets) {
+    if (sets.size() == 1) {
+      single_ = sets.front();
+      return;
+    }
+    for (const row_set* one : sets)
+      one->for_each([this](std::uint64_t row) {
+        sorted_.push_back(row);
+        return true;
+      });
+    std::sort(sorted_.begin(), sorted_.end());
+  }
+
+  template <class Visitor>
+  void for_each(Visitor&& visit) const {
+    if (single_ != nullptr) return single_->for_each(visit);
+    for (const std::uint64_t row : sorted_)
+      if (!visit(row)) return;
+  }
+
+private:
+  const row_set* single_ = nullptr;
+  std::vector<std::uint64_t> sorted_;
+};
+
+std::size_t rows_in(const tag_index::found_sets& sets) {
+  std::size_t rows = 0;
+  for (const row_set* one : sets)
+    rows += one->size();
+  return rows;
+}
+
+/// What the most selective tag leaves; nothing if to look at all rows in order is as good.
+std::optional<row_candidates> fewest_rows(const tag_index& tags, const resolved_query& query,
+                                          std::size_t rows) {
+  std::optional<tag_index::found_sets> best;
+  for (const auto& [name, range] : query.tags) {
+    auto found = tags.find(name, *range, best ? rows_in(*best) : rows);
+    if (found) best = std::move(*found);
+  }
+  if (!best || (best->size() > 1 && rows_in(*best) > rows / 8)) return std::nullopt;
+  return row_candidates(std::move(*best));
+}
+
+/// Whether every row that the tag leaves matches: the index lists committed rows.
+bool settled_by_one_tag(const resolved_query& query) {
+  return query.tags.size() == 1 && query.produced.empty() && query.consumer == absent;
+}
+
 } // namespace
 
 result<batch> store::get(std::string_view partition, row_list rows,
@@ -208,8 +260,17 @@ result<std::vector<row_id>> store::query(std::string_view partition,
   const resolved_query resolved = resolve(*found.schema, conditions);
   std::vector<row_id> ids;
   if (resolved.impossible || conditions.rows_max == 0) return ids;
-  found.rows.for_each([&](std::uint64_t id, const row_entry& row) {
-    if (matches(row, resolved)) ids.emplace_back(id);
+  const auto candidates = fewest_rows(finders_[*number].tags, resolved, found.rows.size());
+  if (!candidates) {
+    found.rows.for_each([&](std::uint64_t id, const row_entry& row) {
+      if (matches(row, resolved)) ids.emplace_back(id);
+      return ids.size() < conditions.rows_max;
+    });
+    return ids;
+  }
+  const bool settled = settled_by_one_tag(resolved);
+  candidates->for_each([&](std::uint64_t id) {
+    if (settled || matches(*found.rows.find(id), resolved)) ids.emplace_back(id);
     return ids.size() < conditions.rows_max;
   });
   return ids;
@@ -218,7 +279,7 @@ result<std::vector<row_id>> store::query(std::string_view partition,
 std::optional<row_id> store::find_key(std::string_view partition, std::string_view key) const {
   const auto number = partition_numbers_.find(partition);
   if (number == partition_numbers_.end()) return std::nullopt;
-  const auto& keys = keys_[number->second];
+  const auto& keys = finders_[number->second].keys;
   const auto at = keys.find(std::string(key));
   return at == keys.end() ? std::nullopt : std::optional(row_id(at->second));
 }
@@ -239,6 +300,7 @@ store_stat store::stat() const {
                   .live_bytes = contents_.live_bytes,
                   .segments = contents_.segments.size(),
                   .segment_bytes = 0,
+                  .idle_bytes = arena_.idle_bytes(),
                   .stages_refused = stages_refused_,
                   .stages_above_mark = stages_above_mark_};
   contents_.segments.for_each([&stat](std::uint64_t, const segment_entry& entry) {
@@ -247,25 +309,48 @@ store_stat store::stat() const {
   return stat;
 }
 
+namespace {
+
+/// Checks that the row is found by each of its tags, and returns how many there are.
+std::size_t check_tags(const tag_index& tags, std::uint64_t row, const row_body& body) {
+  std::size_t count = 0;
+  for (const row_tag& one : body.tags) {
+    const auto sets = tags.find(one.name, {.name = {}, .lowest = one.value, .highest = one.value},
+                                std::numeric_limits<std::size_t>::max());
+    if (sets->empty()) continue; // Not a number.
+    ensure(sets->size() == 1 && sets->front()->contains(row), "a row is found by its tags");
+    ++count;
+  }
+  return count;
+}
+
+} // namespace
+
 void store::check_invariants() const {
   contents_.check_invariants();
   ensure(partition_numbers_.size() == contents_.partitions.size(), "every partition has its name");
   std::size_t keyed = 0;
   std::size_t listed = 0;
-  for (const auto& keys : keys_)
-    listed += keys.size();
+  std::size_t tagged = 0;
+  for (const row_finder& finder : finders_) {
+    listed += finder.keys.size();
+    tagged += finder.tags.entries();
+  }
   contents_.partitions.for_each([&](std::uint64_t number, const partition_state& partition) {
     const auto named = partition_numbers_.find(partition.schema->name);
     ensure(named != partition_numbers_.end() && named->second == number,
            "a partition is found by its name");
+    const row_finder& finder = finders_[number];
     partition.rows.for_each([&](std::uint64_t id, const row_entry& row) {
+      if (row.state == row_state::committed) tagged -= check_tags(finder.tags, id, *row.body);
       if (row.body->key.empty()) return;
-      const auto at = keys_[number].find(row.body->key);
-      ensure(at != keys_[number].end() && at->second == id, "a row is found by its key");
+      const auto at = finder.keys.find(row.body->key);
+      ensure(at != finder.keys.end() && at->second == id, "a row is found by its key");
       ++keyed;
     });
   });
   ensure(keyed == listed, "no key outlives its row");
+  ensure(tagged == 0, "no tag outlives its row");
 }
 
 } // namespace weir::dataplane

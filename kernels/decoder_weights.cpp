@@ -75,19 +75,20 @@ std::string weight_shelf::versions() const {
 /// The same version, an empty place, or that of the lowest version which nobody needs.
 packed_weights& weight_shelf::place_for(std::uint64_t version,
                                         std::span<const std::uint64_t> pinned) {
-  packed_weights* chosen = nullptr;
+  packed_weights* empty = nullptr;
+  packed_weights* lowest = nullptr;
   for (const auto& place : places_) {
     if (!place->loaded()) {
-      if (chosen == nullptr) chosen = place.get();
+      empty = place.get();
       continue;
     }
     if (place->version() == version) return *place;
-    const bool newer =
-        chosen != nullptr && (!chosen->loaded() || chosen->version() < place->version());
-    const bool wanted = std::ranges::find(pinned, place->version()) != pinned.end();
-    if (!newer && !wanted) chosen = place.get();
+    const bool needed = std::ranges::find(pinned, place->version()) != pinned.end();
+    if (needed || (lowest != nullptr && lowest->version() < place->version())) continue;
+    lowest = place.get();
   }
-  if (chosen != nullptr) return *chosen;
+  if (empty != nullptr) return *empty;
+  if (lowest != nullptr) return *lowest;
   places_.push_back(std::make_unique<packed_weights>(config_, layout_));
   return *places_.back();
 }

@@ -196,7 +196,12 @@ void group_history::check_versions(const event_place& place, const group_event& 
     return;
   }
   const weight_version admission = record.admission_version.value_or(weight_version(0));
-  if (admission <= *record.start_version && *record.start_version <= *record.end_version) return;
+  // A pinned group names its version by its step, and may be admitted when later ones are live.
+  const bool pinned = record.target_step >= 0 && *record.start_version == *record.end_version &&
+                      record.start_version->value + record.window.value_or(0) >=
+                          static_cast<std::uint64_t>(record.target_step);
+  const bool started_in_time = pinned || admission <= *record.start_version;
+  if (started_in_time && *record.start_version <= *record.end_version) return;
   problem(place, audit_rule::versions,
           name_of(what.group) + ": admission version " + std::to_string(admission.value) +
               ", start version " + std::to_string(record.start_version->value) + ", end version " +

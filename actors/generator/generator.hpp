@@ -44,8 +44,8 @@ struct generator_options {
   std::size_t flush_tokens = 64;
 };
 
-/// What a generator computes with. `device` runs one piece of work after the other. Each life of the
-/// actor makes a decoder of its own: what the last one had in its batch is lost with it.
+/// What a generator computes with. `device` runs one piece of work after the other. Each life of
+/// the actor makes a decoder of its own: what the last one had in its batch is lost with it.
 struct generator_engine {
   std::function<result<std::shared_ptr<kernels::decoder>>()> make_decoder;
   std::shared_ptr<kernels::device_stream> device;

@@ -152,8 +152,8 @@ public:
   }
 
   /// READY -> CLAIMED for all groups that the policy selects, up to `groups`; none if it selects
-  /// fewer than `groups_min`. Returns them in dispatch order. Their permits are free again. A step may claim in
-  /// several chunks, all at one version.
+  /// fewer than `groups_min`. Returns them in dispatch order. Their permits are free again. A step
+  /// may claim in several chunks, all at one version.
   /// Errors: invalid_argument if the policy selects what is not READY, or twice; conflict for
   /// another version.
   [[nodiscard]] result<std::vector<replay_record>> claim(std::uint64_t step, weight_version version,

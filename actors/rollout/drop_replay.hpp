@@ -1,4 +1,4 @@
-/// `drop_replay`: a restore that wants fresh samples. Every READY group goes back into the ledger as
+/// `drop_replay`: a restore that wants fresh samples. Every READY group goes back into the ledger,
 /// ADMITTED, with its id and its stamp and the next content attempt: the same prompts for the same
 /// steps, generated again from other random numbers. What a step had claimed goes with them.
 ///

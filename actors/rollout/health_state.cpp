@@ -8,8 +8,8 @@ namespace weir {
 
 namespace {
 
-std::string seconds_of(std::chrono::nanoseconds time) {
-  return std::to_string(std::chrono::duration_cast<std::chrono::seconds>(time).count()) + " s";
+std::string seconds_of(std::int64_t time_ns) {
+  return std::to_string(time_ns / 1'000'000'000) + " s";
 }
 
 } // namespace
@@ -23,7 +23,7 @@ health_state::health_state(health_options options, std::vector<std::string> name
 }
 
 void health_state::answered(std::size_t generator, std::optional<weight_version> live,
-                            std::chrono::nanoseconds now) {
+                            std::int64_t now_ns) {
   probed& one = generators_.at(generator);
   one.live = live;
   if (one.healthy) {
@@ -33,10 +33,10 @@ void health_state::answered(std::size_t generator, std::optional<weight_version>
   if (++one.in_a_row < options_.healthy_threshold) return;
   one.healthy = true;
   one.in_a_row = 0;
-  note_minimum(now);
+  note_minimum(now_ns);
 }
 
-void health_state::missed(std::size_t generator, const error& why, std::chrono::nanoseconds now) {
+void health_state::missed(std::size_t generator, const error& why, std::int64_t now_ns) {
   probed& one = generators_.at(generator);
   one.live.reset(); // Whoever comes back may have lost its weights.
   one.why = to_string(why);
@@ -44,11 +44,11 @@ void health_state::missed(std::size_t generator, const error& why, std::chrono::
     one.in_a_row = 0;
     return;
   }
-  if (one.in_a_row == 0) one.silent_since = now;
+  if (one.in_a_row == 0) one.silent_since_ns = now_ns;
   if (++one.in_a_row < options_.unhealthy_threshold) return;
   one.healthy = false;
   one.in_a_row = 0;
-  note_minimum(now);
+  note_minimum(now_ns);
 }
 
 void health_state::saw(std::size_t generator, weight_version version) {
@@ -56,11 +56,11 @@ void health_state::saw(std::size_t generator, weight_version version) {
   one.live = std::max(one.live, std::optional(version));
 }
 
-void health_state::note_minimum(std::chrono::nanoseconds now) {
+void health_state::note_minimum(std::int64_t now_ns) {
   if (healthy_generators() >= options_.min_healthy)
-    short_since_.reset();
-  else if (!short_since_)
-    short_since_ = now;
+    short_since_ns_.reset();
+  else if (!short_since_ns_)
+    short_since_ns_ = now_ns;
 }
 
 bool health_state::healthy(std::size_t generator) const {
@@ -71,16 +71,16 @@ std::uint64_t health_state::healthy_generators() const {
   return static_cast<std::uint64_t>(std::ranges::count_if(generators_, &probed::healthy));
 }
 
-result<void> health_state::judge(std::chrono::nanoseconds now) const {
-  if (!short_since_ || now - *short_since_ <= options_.patience) return {};
+result<void> health_state::judge(std::int64_t now_ns) const {
+  if (!short_since_ns_ || now_ns - *short_since_ns_ <= options_.patience_ns) return {};
   std::string text =
       std::to_string(healthy_generators()) + " of " + std::to_string(generators_.size()) +
       " generators are healthy, fewer than the " + std::to_string(options_.min_healthy) +
-      " of async_rl.generator_health.min_healthy for " + seconds_of(now - *short_since_);
+      " of async_rl.generator_health.min_healthy for " + seconds_of(now_ns - *short_since_ns_);
   for (const probed& one : generators_)
     if (!one.healthy)
-      text += "; " + one.name + " answers no probe since " + seconds_of(now - one.silent_since) +
-              " (" + one.why + ")";
+      text += "; " + one.name + " answers no probe since " +
+              seconds_of(now_ns - one.silent_since_ns) + " (" + one.why + ")";
   return failure(errc::unavailable, std::move(text));
 }
 

@@ -10,7 +10,6 @@
 #include "messages/error.hpp"
 #include "messages/ids.hpp"
 
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -21,14 +20,14 @@ namespace weir {
 
 /// `async_rl.generator_health` of the configuration.
 struct health_options {
-  std::chrono::nanoseconds probe_interval = std::chrono::seconds(5);
+  std::int64_t probe_interval_ns = 5'000'000'000;
   /// Below the interval.
-  std::chrono::nanoseconds probe_timeout = std::chrono::seconds(2);
+  std::int64_t probe_timeout_ns = 2'000'000'000;
   std::uint32_t unhealthy_threshold = 3;
   std::uint32_t healthy_threshold = 2;
   std::uint64_t min_healthy = 1;
   /// How long fewer may be healthy: `async_rl.stall_watchdog.stall_timeout_s`.
-  std::chrono::nanoseconds patience = std::chrono::minutes(10);
+  std::int64_t patience_ns = 600'000'000'000;
 };
 
 class health_state {
@@ -37,10 +36,9 @@ public:
   health_state(health_options options, std::vector<std::string> names);
 
   /// A probe came back; `live` is the version of the generator's weights, if it has any.
-  void answered(std::size_t generator, std::optional<weight_version> live,
-                std::chrono::nanoseconds now);
+  void answered(std::size_t generator, std::optional<weight_version> live, std::int64_t now_ns);
   /// A probe did not.
-  void missed(std::size_t generator, const error& why, std::chrono::nanoseconds now);
+  void missed(std::size_t generator, const error& why, std::int64_t now_ns);
   /// A token of these weights came from the generator.
   void saw(std::size_t generator, weight_version version);
 
@@ -48,7 +46,7 @@ public:
   [[nodiscard]] std::uint64_t healthy_generators() const;
   /// Errors: unavailable when fewer than `min_healthy` have been for longer than the patience; it
   /// names each that is not, since when and why.
-  [[nodiscard]] result<void> judge(std::chrono::nanoseconds now) const;
+  [[nodiscard]] result<void> judge(std::int64_t now_ns) const;
 
   /// The healthy generator for a group that may start on weights of `least` or later: one that is
   /// known to have them before others, another one than `avoided` (where the group has just
@@ -68,18 +66,18 @@ private:
     std::string name;
     bool healthy = true;
     std::uint32_t in_a_row = 0; ///< Answers that contradict `healthy`.
-    std::chrono::nanoseconds silent_since{0};
+    std::int64_t silent_since_ns = 0;
     std::string why = {};
     std::optional<weight_version> live = {};
     std::uint64_t outstanding = 0;
   };
 
-  void note_minimum(std::chrono::nanoseconds now);
+  void note_minimum(std::int64_t now_ns);
 
   health_options options_;
   std::vector<probed> generators_;
   /// Since when fewer than the minimum are healthy.
-  std::optional<std::chrono::nanoseconds> short_since_;
+  std::optional<std::int64_t> short_since_ns_;
 };
 
 } // namespace weir

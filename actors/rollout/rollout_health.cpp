@@ -18,10 +18,10 @@ std::optional<weight_version> version_of(const ProbeAnswered& answer) {
 /// Every round is over before the next one begins: a probe waits for less than an interval.
 task<void> rollout::watch_generators() {
   while (true) {
-    co_await clock().after(health_.options().probe_interval);
+    co_await clock().after(std::chrono::nanoseconds(health_.options().probe_interval_ns));
     for (std::size_t generator = 0; generator < health_.generators(); ++generator)
       children().spawn(&rollout::probe, this, generator);
-    if (auto fine = health_.judge(std::chrono::nanoseconds(clock().now())); !fine) {
+    if (auto fine = health_.judge(clock().now()); !fine) {
       fail(std::move(fine.error()));
       co_return;
     }
@@ -30,9 +30,9 @@ task<void> rollout::watch_generators() {
 
 task<void> rollout::probe(std::size_t generator) {
   auto request = pack(ProbeT());
-  const auto limit = within(health_.options().probe_timeout);
+  const auto limit = within(std::chrono::nanoseconds(health_.options().probe_timeout_ns));
   auto answer = co_await peers_.generators[generator].ask(request, limit);
-  const std::chrono::nanoseconds now(clock().now());
+  const std::int64_t now = clock().now();
   const bool healthy = health_.healthy(generator);
   if (answer)
     health_.answered(generator, version_of(**answer), now);

@@ -60,7 +60,8 @@ result<std::pair<std::string, armed_point>> parse_point(std::string_view text) {
     return failure(errc::invalid_argument, "failpoint '" + std::string(text) +
                                                "': " + std::string(why) +
                                                "; write name=kill, error, park or delay:50ms, "
-                                               "and @3 for the third time only or %3 for every third");
+                                               "and @3 for the third time only, or %3 "
+                                               "for every third");
   };
   const auto equals = text.find('=');
   if (equals == std::string_view::npos || equals == 0) return bad("no name or no action");

@@ -318,12 +318,12 @@ failure_limits failure_limits_of(const run_config& config) {
 health_options health_options_of(const run_config& config) {
   const generator_health_config& from = config.async_rl.generator_health;
   health_options options;
-  options.probe_interval = seconds(from.probe_interval_s);
-  options.probe_timeout = seconds(from.probe_timeout_s);
+  options.probe_interval_ns = seconds(from.probe_interval_s).count();
+  options.probe_timeout_ns = seconds(from.probe_timeout_s).count();
   options.unhealthy_threshold = static_cast<std::uint32_t>(from.unhealthy_threshold);
   options.healthy_threshold = static_cast<std::uint32_t>(from.healthy_threshold);
   options.min_healthy = from.min_healthy;
-  options.patience = seconds(config.async_rl.stall_watchdog.stall_timeout_s);
+  options.patience_ns = seconds(config.async_rl.stall_watchdog.stall_timeout_s).count();
   return options;
 }
 

@@ -128,7 +128,10 @@ private:
 
 /// Grants a wish by a generator that keeps `earlier` versions.
 result<collected> granted(wish wanted, std::uint32_t earlier = 0, std::uint64_t seed = 1) {
-  simulation around({.seed = seed});
+  simulation_options quiet;
+  quiet.seed = seed;
+  quiet.log = [](log_level, std::string_view, std::string_view) {};
+  simulation around(quiet);
   generator_options options;
   options.flush_tokens = 1;
   kernels::decoder_options decoding;
@@ -139,7 +142,11 @@ result<collected> granted(wish wanted, std::uint32_t earlier = 0, std::uint64_t 
   {
     graph system(around.env());
     generator_engine engine;
-    engine.decoder = kernels::decoder::create(small, decoding).value();
+    engine.make_decoder = [decoding]() -> result<std::shared_ptr<kernels::decoder>> {
+      auto made = kernels::decoder::create(small, decoding);
+      if (!made) return failure(std::move(made.error()));
+      return std::shared_ptr<kernels::decoder>(std::move(*made));
+    };
     engine.device = std::make_shared<sim::pool_stream>(around.env().pool());
     engine.counters = std::make_shared<run_counters>();
     const auto made = system.add<generator>("generator-0", options, engine);

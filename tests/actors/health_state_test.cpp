@@ -3,26 +3,29 @@
 #include <doctest/doctest.h>
 
 using namespace weir;
-using std::chrono::seconds;
 
 namespace {
+
+constexpr std::int64_t seconds(std::int64_t count) {
+  return count * 1'000'000'000;
+}
 
 health_state fleet(std::size_t generators, std::uint64_t min_healthy = 1) {
   health_options options;
   options.min_healthy = min_healthy;
-  options.patience = seconds(60);
+  options.patience_ns = seconds(60);
   std::vector<std::string> names;
   for (std::size_t i = 0; i < generators; ++i)
     names.push_back("generator-" + std::to_string(i));
   return {options, std::move(names)};
 }
 
-void miss(health_state& state, std::size_t generator, int times, seconds at = seconds(0)) {
+void miss(health_state& state, std::size_t generator, int times, std::int64_t at = 0) {
   for (int i = 0; i < times; ++i)
     state.missed(generator, error{errc::timed_out, "no answer"}, at);
 }
 
-void answer(health_state& state, std::size_t generator, int times, seconds at = seconds(0)) {
+void answer(health_state& state, std::size_t generator, int times, std::int64_t at = 0) {
   for (int i = 0; i < times; ++i)
     state.answered(generator, weight_version(1), at);
 }

@@ -38,6 +38,7 @@ public:
 
   void step() {
     const std::vector<row_id> rows = draw_rows();
+    if (random_() % 4 == 0) REQUIRE(plane.compact(random_() % 200).has_value());
     switch (random_() % 9) {
     case 0:
     case 1:
@@ -79,6 +80,13 @@ public:
       if (row.committed && row.group == group && row.values.contains("advantage") && !row.trainer)
         wanted.emplace_back(id);
     CHECK(*found == wanted);
+    // By one tag alone the index answers without a look at the rows.
+    wanted.clear();
+    for (const auto& [id, row] : expected)
+      if (row.committed && row.group <= group) wanted.emplace_back(id);
+    row_query below;
+    below.tags.push_back({"group", std::int64_t{0}, group});
+    CHECK(*plane.query("p", below) == wanted);
   }
 
   /// Reads all committed rows that have both fields in one batch.

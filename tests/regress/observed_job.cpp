@@ -24,11 +24,14 @@ public:
   recording_learner(std::shared_ptr<learner> inner, std::shared_ptr<training_record> record)
       : inner_(std::move(inner)), record_(std::move(record)) {}
 
-  result<learned> learn(const policy_ptr& before,
-                        const std::vector<ClaimedGroupT>& groups) override {
-    std::vector<trained_group> step;
+  result<void> begin_step(const policy_ptr& before) override {
+    step_ = sim::tiny(before).step;
+    groups_.clear();
+    return inner_->begin_step(before);
+  }
+  result<void> add_groups(const std::vector<ClaimedGroupT>& groups) override {
     for (const ClaimedGroupT& group : groups) {
-      trained_group& one = step.emplace_back();
+      trained_group& one = groups_.emplace_back();
       one.group = group_id(group.group);
       one.start_version = group.start_version;
       for (const auto& sibling : group.siblings) {
@@ -37,8 +40,11 @@ public:
       }
       one.prompt_tokens = group.siblings.front()->prompt_length;
     }
-    record_->steps[sim::tiny(before).step] = std::move(step);
-    return inner_->learn(before, groups);
+    return inner_->add_groups(groups);
+  }
+  result<learned> finish_step() override {
+    record_->steps[step_] = groups_;
+    return inner_->finish_step();
   }
   result<learned> warm_up(const policy_ptr& before, std::uint64_t step) override {
     return inner_->warm_up(before, step);
@@ -56,10 +62,17 @@ public:
   write(const policy_ptr& policy, const section_target& target) const override {
     return inner_->write(policy, target);
   }
+  [[nodiscard]] result<std::vector<dataplane::finished_section>>
+  write_version(const policy_ptr& policy, weight_version version,
+                const section_target& target) const override {
+    return inner_->write_version(policy, version, target);
+  }
 
 private:
   std::shared_ptr<learner> inner_;
   std::shared_ptr<training_record> record_;
+  std::uint64_t step_ = 0; ///< The open one, and its groups.
+  std::vector<trained_group> groups_;
 };
 
 void add(dataplane::bundle_writer& writer,
@@ -105,9 +118,9 @@ void record_training(main_job& job, std::shared_ptr<training_record> record) {
 void put_before_generators(main_job& job, std::function<fault_plan()> make_plan) {
   job.parts.generator =
       [inner = std::move(job.parts.generator), make_plan = std::move(make_plan)](
-          graph& actors, const std::string& name,
+          graph& actors, const supervised_group& group, const std::string& name,
           std::shared_ptr<run_counters> counters) -> result<handle<generator_protocol>> {
-    auto behind = inner(actors, name, std::move(counters));
+    auto behind = inner(actors, group, name, std::move(counters));
     if (!behind) return behind;
     return actors.add<fault<generator_protocol>>("before-" + name, *behind, make_plan());
   };

@@ -210,7 +210,7 @@ TEST_CASE("generators that all fall silent end the run with their names, in boun
   plan.generators = 2;
   plan.deaf_after = 2;
   const one_life lived = live_once(plan, [](main_job& job) {
-    job.rollout.health.patience = seconds(50);
+    job.rollout.health.patience_ns = 50'000'000'000;
     job.rollout.failures.max_infra_attempts_per_prompt = 1'000;
   });
   REQUIRE_FALSE(lived.ended.has_value());
@@ -246,5 +246,30 @@ TEST_CASE("the watchdog that only warns lets the deadline decide") {
   check_failed(lived, errc::exhausted, "max_consecutive_dropped_prompts (0)");
   CHECK(lived.log.find("stalled") != std::string::npos);
 }
+
+TEST_CASE("generators that die are restarted in place, and the run goes on") {
+  run_plan plan = quiet_plan();
+  plan.dataset = 64;
+  plan.generators = 2;
+  plan.deaths_one_in = 8;
+  const one_life lived = live_once(plan);
+  check_done(lived);
+  CHECK(lived.log.find("the scripted generator died") != std::string::npos);
+  CHECK(lived.audit.consumed.size() == 64);
+}
+
+TEST_CASE("generators that die again and again end the run with their history") {
+  run_plan plan = quiet_plan();
+  plan.deaths_one_in = 1;
+  const one_life lived = live_once(plan, [](main_job& job) {
+    job.generator_restarts = {};
+    job.rollout.failures.max_infra_attempts_per_prompt = 1'000;
+  });
+  REQUIRE_FALSE(lived.ended.has_value());
+  CHECK(to_string(lived.ended.error()).find("generators") != std::string::npos);
+  CHECK(to_string(lived.ended.error()).find("the scripted generator died") != std::string::npos);
+  CHECK(lived.took < minutes(1));
+}
+
 
 TEST_SUITE_END();

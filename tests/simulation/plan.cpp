@@ -110,7 +110,9 @@ void choose_restores(run_plan& plan) {
 
 void choose_drops(run_plan& plan) {
   chooser choose(plan.seed, 8);
-  if (!choose.one_in(3) || plan.pinned) return;
+  // A drop budget needs a sampler that stamps: others would wait for a batch that cannot fill.
+  const bool stamps = plan.sampler.name == "in_order" && plan.later_samplers.empty();
+  if (!stamps || plan.pinned || !choose.one_in(2)) return;
   if (!choose.one_in(4)) plan.bad_prompts_one_in = choose.between(2, 8);
   if (plan.failures_one_in > 0 && choose.one_in(2))
     plan.infra_attempts = static_cast<std::uint32_t>(choose.between(1, 2));

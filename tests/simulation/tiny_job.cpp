@@ -120,7 +120,9 @@ dataplane::store_options row_options_of(const run_plan& plan) {
 
 /// A number that depends on every token, so that mixed-up rewards show in the policy.
 result<scoring_reply> score(const scoring_request& request, const run_plan& plan) {
-  const std::uint64_t record = std::stoull(request.answer);
+  std::uint64_t record = 0;
+  for (const char letter : request.answer)
+    record = record * 10 + static_cast<unsigned char>(letter);
   if (plan.bad_prompts_one_in > 0 &&
       detail::mixed(plan.seed ^ record) % plan.bad_prompts_one_in == 0)
     return failure(errc::invalid_argument, "prompt " + request.answer + " cannot be scored");
@@ -168,8 +170,10 @@ main_job tiny_job(const run_plan& plan, const sampler_choice& sampler, world& en
   main_job job;
   job.records = make_dataset(plan);
   job.policy = make_policy_of(plan, sampler);
+  // Dropping replay takes the next attempt of what was READY, once in three lives.
+  const std::uint32_t attempts = plan.drops_replay ? 16 : 1;
   job.learning = std::make_shared<tiny_learner>(
-      tiny_learner_options{plan.seed, plan.dataset, plan.siblings, 1});
+      tiny_learner_options{plan.seed, plan.dataset, plan.siblings, attempts});
   job.first_policy = make_policy(tiny_policy());
   job.read_policy = &read_tiny_policy;
   job.read_version = &read_tiny_version;
