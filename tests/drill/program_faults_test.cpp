@@ -1,6 +1,6 @@
 /// The program trains to its end while things fail: infra failures of one rollout in twenty and a
-/// generator that dies now and then, under each gated sampler; prompts that can never be scored, in both
-/// ways of dealing with them. Nothing is lost or doubled.
+/// generator that dies now and then, under each gated sampler; prompts that can never be scored, in
+/// both ways of dealing with them. Nothing is lost or doubled.
 #include "tests/drill/small_job.hpp"
 
 #include <doctest/doctest.h>
