@@ -47,6 +47,7 @@ next_supply rollout_state::next_move() const {
   const std::uint64_t present = waiting ? reserved_.front().groups.size() : 0;
   if (reserve_is_low())
     return {.move = supply_move::divert, .admission = admission, .groups = wanted};
+  if (running_.size() >= limits_.inflight_max + wanted) return {.move = supply_move::wait};
   if (present >= wanted)
     return {.move = supply_move::admit, .admission = admission, .groups = present};
   // Spares of a life that replaced, in one that does not: ordinary prompts again.

@@ -6,6 +6,9 @@
 /// ordinary batches come after the last of them. ADMITTED groups never wait for the gate, since
 /// only they can make the trainer move it.
 ///
+/// No batch is taken while a whole one only waits behind those in flight: it would gain nothing,
+/// and without a gate nothing else bounds how many prompts are handed out.
+///
 /// The shell asks `next_move()`, does it under a lease, and reports what came of it.
 #pragma once
 

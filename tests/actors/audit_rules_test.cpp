@@ -102,7 +102,7 @@ TEST_SUITE("actors/audit/ownership") {
           return each.text.find("no legal transition") != std::string::npos;
         });
       }
-    CHECK(legal == 17);
+    CHECK(legal == 19);
   }
 
   TEST_CASE("two owners write one kind of transition") {

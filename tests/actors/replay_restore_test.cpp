@@ -185,7 +185,7 @@ TEST_SUITE("actors/replay_restore") {
     check_refused([](auto& o) { o.dropped[0]->sum.reset(); }, "reason");
     check_refused([](auto& o) { o.consumed_sum.reset(); }, "consumed");
     check_refused([](auto& o) { o.epoch_id.reset(); }, "epoch");
-    check_refused([](auto& o) { o.format_version = 2; }, "format 2 is newer than 1");
+    check_refused([](auto& o) { o.format_version = 3; }, "format 3 is newer than 2");
   }
 
   TEST_CASE("no prefix of a section loses anything unnoticed, and no flipped bit is a crash") {

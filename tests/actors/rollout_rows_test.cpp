@@ -42,7 +42,8 @@ void check_refused(const StageGroupT& group, const std::string& text) {
 TEST_SUITE_BEGIN("actors/replay/rollout_rows");
 
 TEST_CASE("what is staged is what a trainer reads, sibling by sibling") {
-  const auto form = pack(two_siblings());
+  const StageGroupT group = two_siblings();
+  const auto form = pack(group);
   const auto rows = rollout_rows::of(*form);
   REQUIRE(rows.has_value());
   dataplane::store store;
@@ -53,7 +54,7 @@ TEST_CASE("what is staged is what a trainer reads, sibling by sibling") {
   REQUIRE(batch.has_value());
   for (std::size_t row = 0; row < 2; ++row) {
     const SiblingRolloutT read = sibling_of(*batch, row);
-    const SiblingRolloutT& was = *two_siblings().siblings[row];
+    const SiblingRolloutT& was = *group.siblings[row];
     CHECK(read.tokens == was.tokens);
     CHECK(read.logprobs == was.logprobs);
     CHECK(read.versions == was.versions);

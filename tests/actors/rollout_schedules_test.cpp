@@ -316,9 +316,10 @@ private:
     const weight_version version = now.trainer.version();
     if (now.trainer.publish_due()) return publish();
     if (now.trained) return consume(step);
-    if (*now.replay.eviction_due(version))
-      for (const group_id group : now.replay.evict(version, log_.stream, 1)->groups)
-        end(group, fate::dropped);
+    const auto stale = now.replay.evict(version, log_.stream, 1);
+    REQUIRE(stale.has_value());
+    for (const group_id group : stale->groups)
+      end(group, fate::dropped);
     const std::uint64_t target = now.sampler.target(step) - now.replay.claimed(step);
     const std::uint64_t chunk = target > 1 && chance(3) ? target - 1 : target;
     const auto outlook = now.replay.outlook(step, version, chunk);

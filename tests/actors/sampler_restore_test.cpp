@@ -210,9 +210,9 @@ TEST_SUITE("actors/sampler_restore") {
   }
 
   TEST_CASE("a newer section is refused as such") {
-    const error newer = refusal([](auto& o) { o.format_version = 2; });
+    const error newer = refusal([](auto& o) { o.format_version = 3; });
     CHECK(newer.code == errc::unsupported);
-    CHECK(newer.text == "rollout_recovery.fb: format 2 is newer than 1; use a newer program");
+    CHECK(newer.text == "rollout_recovery.fb: format 3 is newer than 2; use a newer program");
   }
 
   TEST_CASE("no prefix of a section loses anything unnoticed, and no flipped bit is a crash") {

@@ -137,7 +137,7 @@ TEST_CASE(
     REQUIRE(sampler.load(image).has_value());
     testing::event_log log;
     std::vector<std::int64_t> targets;
-    for (std::uint64_t batch = 0; batch < 5 && sampler.gate_open(); ++batch)
+    for (std::uint64_t batch = 0; batch < 5 && sampler.may_admit().value(); ++batch)
       targets.push_back(testing::admit_batch(sampler, batch * 2, 2, log).target_step);
     std::vector<std::int64_t> expected;
     for (std::int64_t step = 50; step <= 50 + window; ++step)
