@@ -48,7 +48,8 @@ enum class text_role : std::uint8_t {
   plain,
   path,  ///< A file or directory; a relative one is resolved.
   bytes, ///< A number of bytes; "64 MiB" is understood.
-  /// A command, or a shared object: its first word is resolved if it has a slash, others after "./".
+  /// A command, or a shared object: its first word is resolved if it has a slash, others if they
+  /// begin with "./" or "../".
   program,
   named, ///< A word, or a path: resolved unless it is the default.
 };
