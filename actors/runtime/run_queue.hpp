@@ -184,7 +184,7 @@ public:
   ~run_queue();
 
   /// Makes a suspended coroutine ready: `call` before all others, `wake` behind them, `defer` in
-  /// the next round only (see next_round). @pre it is not ready: whoever it waits for does this once
+  /// the next round only (see next_round). @pre it is not ready: what it waits for does this once
   void call(detail::promise_base& ready) noexcept {
     if (next_ != nullptr) ready_.push_front(*next_);
     next_ = &ready;

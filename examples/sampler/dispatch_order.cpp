@@ -2,7 +2,9 @@
 //
 //     g++ -std=c++20 -shared -fPIC -I. examples/sampler/dispatch_order.cpp -o libdispatch_order.so
 //
-// and in the configuration: async_rl.sampler: {name: custom, target: ./libdispatch_order.so:dispatch_order}
+// and in the configuration:
+//
+//     async_rl.sampler: {name: custom, target: ./libdispatch_order.so:dispatch_order}
 #include "examples/sampler/dispatch_order.hpp"
 
 extern "C" const weir::sampler_plugin dispatch_order; // Exported under its plain name.
