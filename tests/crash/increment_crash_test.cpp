@@ -1,5 +1,5 @@
-/// Power loss while a bundle whose segments are linked from an older one is published, and the older
-/// one retired: the old bundle or the new one is restored, each with every value of its cut.
+/// Power loss while a bundle whose segments are linked from an older one is published, and the
+/// older one retired: the old bundle or the new one is restored, with every value of its cut.
 #include "dataplane/bundle_reader.hpp"
 #include "dataplane/bundle_writer.hpp"
 #include "dataplane/snapshot_file.hpp"
