@@ -1,9 +1,9 @@
 /// Which segments are worth being emptied, and how far that went.
 ///
-/// A segment whose values are mostly cleared still holds all of its memory. Moving the rest into the
-/// open segment gives it back; below half, each byte moved frees at least one other. The store sweeps
-/// over its rows once for all victims that it had at the start (`store::compact`); what is written
-/// meanwhile goes into the open segment, which is never a victim.
+/// A segment whose values are mostly cleared still holds all of its memory. Moving the rest into
+/// the open segment gives it back; below half, each byte moved frees at least one other. The store
+/// sweeps over its rows once for all victims that it had at the start (`store::compact`); what is
+/// written meanwhile goes into the open segment, which is never a victim.
 #pragma once
 
 #include <cstdint>

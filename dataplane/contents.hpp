@@ -7,7 +7,8 @@
 ///
 /// Invariants (`check_invariants`): every cell with bytes names a segment that is in the map and
 /// lies within it; live bytes and cells of each segment are the sums over its cells, and at most
-/// what was placed in it; the counters are the sums over the rows; row, partition and segment ids are below their next ones.
+/// what was placed in it; the counters are the sums over the rows; row, partition and segment ids
+/// are below their next ones.
 #pragma once
 
 #include "dataplane/persistent_map.hpp"

@@ -5,9 +5,11 @@
 #pragma once
 
 #include "dataplane/bundle_name.hpp"
+#include "dataplane/manifest.hpp"
 #include "messages/ids.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -34,11 +36,22 @@ struct retention_policy {
   retention_order order = retention_order::recency;
 };
 
+/// Whether two bundles may have a file in common, so that one bad sector breaks both.
+using file_sharing = std::function<bool(bundle_name, bundle_name)>;
+
 /// Returns what to retire, oldest first.
 /// - A repetition (step_12.1) goes once a bundle of a later step is durable.
 /// - Of the rest the best `keep_top_k` stay: ties to the more recent, unknown metrics last.
+/// - With two or more to keep, one stays that shares no file with the newest, if there is one: of
+///   those that would go the most recent such. Links need no other care: a file lives as long as
+///   one bundle has it.
 [[nodiscard]] std::vector<bundle_name> bundles_to_retire(std::span<const bundle_standing> bundles,
                                                          const retention_policy& policy,
-                                                         std::span<const bundle_name> pinned);
+                                                         std::span<const bundle_name> pinned,
+                                                         const file_sharing& share = {});
+
+/// Whether the bundles have a segment's file in common, by what their manifests say: a segment of
+/// one history is written with its cut in the header, so equal means linked, or copied from it.
+[[nodiscard]] bool share_segments(const manifest& one, const manifest& other);
 
 } // namespace weir::dataplane

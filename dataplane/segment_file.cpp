@@ -363,8 +363,8 @@ private:
     return {};
   }
 
-  /// Content that stands in its frame as it is goes straight to where it belongs. Returns false, and
-  /// takes nothing, if the frame is of another kind.
+  /// Content that stands in its frame as it is goes straight to where it belongs. Returns false,
+  /// and takes nothing, if the frame is of another kind.
   result<bool> read_stored(const chunk_record& record, std::span<std::byte> target) {
     const auto head = stored_frame_head(record.content_bytes);
     if (auto done = take(head.size(), "a chunk"); !done) return failure(std::move(done.error()));

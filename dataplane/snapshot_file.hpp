@@ -2,8 +2,8 @@
 ///
 /// Writing: one pass over the index lists the live values of some segments at a time, which are
 /// then written column by column; a last pass writes the index. Both passes go over the same rows
-/// in the same order. Memory beyond the snapshot's own stays below 128 MiB, whatever the payload; 24
-/// bytes for each run of values that were written together come on top, for the next bundle's sake.
+/// in the same order. Memory beyond the snapshot's own stays below 128 MiB, whatever the payload;
+/// 24 bytes for each run of values that were written together come on top, for the next bundle.
 ///
 /// Writing after an older bundle of the same history links the files of segments that are in it and
 /// not mostly dead; the next bundle costs what changed. One bad sector hits every sharer, so that
@@ -45,8 +45,8 @@ using write_pace = std::function<result<void>(std::uint64_t bytes)>;
 write_snapshot(disk& storage, const std::string& directory, epoch_id epoch, const snapshot& state,
                const write_pace& pace = {});
 
-/// A published bundle of this history to link to: the one that this life published or restored last.
-/// It is not retired while it is written from, which holds for the newest durable one.
+/// A published bundle of this history to link to: the one that this life published or restored
+/// last. It is not retired meanwhile, which holds for the newest durable one.
 struct snapshot_base {
   std::string directory;
   std::shared_ptr<const snapshot_files> files;
@@ -71,8 +71,8 @@ struct written_snapshot {
 };
 
 /// `write_snapshot` that links what it can. A file of the base that cannot be linked is copied, and
-/// verified meanwhile; one that is gone is written. After an error the next bundle should be written
-/// without a base.
+/// verified meanwhile; one that is gone is written. After an error the next bundle should be
+/// written without a base.
 [[nodiscard]] result<written_snapshot> write_increment(disk& storage, const std::string& directory,
                                                        epoch_id epoch, const snapshot& state,
                                                        const increment_options& options);

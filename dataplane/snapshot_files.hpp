@@ -1,5 +1,5 @@
-/// Where the values of a snapshot stand in the files of a bundle: what the next bundle needs to link
-/// those files instead of writing them again.
+/// Where the values of a snapshot stand in the files of a bundle: what the next bundle needs to
+/// link those files instead of writing them again.
 ///
 /// A sealed segment never changes, so that its file stays right; what was cleared since is dead
 /// weight in it. A file is linked while it holds every live value of its segment and is not mostly

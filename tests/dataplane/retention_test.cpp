@@ -104,6 +104,37 @@ TEST_SUITE("dataplane/retention") {
     const auto bundles = history({{{1}, {}}, {{2}, {}}, {{3}, {}}});
     CHECK(retired(bundles, by_recency(1), {{1}}) == "step_2 ");
   }
+
+  TEST_CASE("of two to keep, one shares no file with the newest") {
+    const auto bundles = history({{{1}, {}}, {{2}, {}}, {{3}, {}}, {{4}, {}}});
+    // 1 and 2 were written whole; 3 and 4 link what 2 has.
+    const file_sharing share = [](bundle_name one, bundle_name other) {
+      return one.step >= 2 && other.step >= 2;
+    };
+    const auto names = [&](const retention_policy& policy) {
+      std::string text;
+      for (const bundle_name name : bundles_to_retire(bundles, policy, {}, share))
+        text += to_string(name) + " ";
+      return text;
+    };
+    CHECK(names(by_recency(2)) == "step_2 ");
+    CHECK(names(by_recency(4)).empty());
+    CHECK(names(by_recency(1)) == "step_1 step_2 step_3 ");
+  }
+
+  TEST_CASE("bundles share segments whose manifests say the same of them") {
+    const auto of = [](std::vector<manifest_file> files) {
+      manifest content;
+      content.files = std::move(files);
+      return content;
+    };
+    const manifest_file segment{"data_plane/segments/0000000000000001.seg", 7, {1, 2}};
+    manifest_file rewritten = segment;
+    rewritten.checksum = {3, 4};
+    const manifest_file config{"policy/weights/config.json", 7, {1, 2}};
+    CHECK(share_segments(of({segment, config}), of({segment})));
+    CHECK_FALSE(share_segments(of({segment, config}), of({rewritten, config})));
+  }
 }
 
 } // namespace weir::dataplane
