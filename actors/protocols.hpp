@@ -38,14 +38,13 @@ using environment_protocol =
     protocol<call<ScoreCompletion, CompletionScored>, call<Probe, ProbeAnswered>>;
 
 /// Replay: slots, staged rows, batches. An owner, and its evictor is an origin.
-using replay_protocol =
-    joined<protocol<call<StartGroup, GroupStarted>, call<StageGroup, GroupStaged>,
-                    call<CommitGroup, GroupCommitted>, call<PromoteGroup, GroupPromoted>,
-                    call<AwaitBatch, BatchReady>, call<ClaimBatch, BatchClaimed>,
-                    call<ConsumeBatch, BatchConsumed>, call<AwaitStale, StaleProposed>,
-                    note<GroupBegun>, note<StopGroup>, note<DiscardGroup>, note<SupplyEnded>,
-                    note<VersionMoved>>,
-           owner_protocol, origin_protocol>;
+using replay_protocol = joined<
+    protocol<call<StartGroup, GroupStarted>, call<StageGroup, GroupStaged>,
+             call<CommitGroup, GroupCommitted>, call<PromoteGroup, GroupPromoted>,
+             call<AwaitBatch, BatchReady>, call<ClaimBatch, BatchClaimed>,
+             call<ConsumeBatch, BatchConsumed>, call<AwaitStale, StaleProposed>, note<GroupBegun>,
+             note<StopGroup>, note<DiscardGroup>, note<SupplyEnded>, note<VersionMoved>>,
+    owner_protocol, origin_protocol>;
 
 /// The trainer answers the barrier only: an origin and an owner.
 using trainer_protocol = joined<owner_protocol, origin_protocol>;

@@ -80,9 +80,8 @@ inline constexpr std::size_t event_reasons = 11;
 
 [[nodiscard]] constexpr std::string_view to_string(event_reason reason) noexcept {
   constexpr std::array<std::string_view, event_reasons> names = {
-      "none",     "stale", "data_failure", "infra_failure", "end_of_data",
-      "poisoned", "retry", "drop_replay",  "restamped",     "promoted",
-      "not_restored"};
+      "none",  "stale",       "data_failure", "infra_failure", "end_of_data", "poisoned",
+      "retry", "drop_replay", "restamped",    "promoted",      "not_restored"};
   return names[static_cast<std::size_t>(reason)];
 }
 

@@ -43,8 +43,9 @@ TEST_SUITE("messages/traits") {
     for (const auto& entry : detail::message_catalogue)
       if (entry.mutating) mutating.emplace(entry.name);
     const std::set<std::string> expected = {
-        "AdmitBatch",    "ClaimBatch",   "CommitGroup",  "ConsumeBatch",  "DropGroups",
-        "RecordFailure", "ReleaseGroup", "ReserveBatch", "ReserveGroups", "SettleStep"};
+        "AdmitBatch",   "ClaimBatch",   "CommitGroup",  "ConsumeBatch",  "DivertGroups",
+        "DrainReserve", "DropGroups",   "PromoteGroup", "RecordFailure", "ReleaseGroup",
+        "RepayGroup",   "ReplaceGroup", "ReserveBatch", "ReserveGroups", "SettleStep"};
     CHECK(mutating == expected);
   }
 

@@ -271,5 +271,4 @@ TEST_CASE("generators that die again and again end the run with their history") 
   CHECK(lived.took < minutes(1));
 }
 
-
 TEST_SUITE_END();
