@@ -173,7 +173,11 @@ result<void> add_actors(const main_job& job, const begun_life& begun, owner_stat
   const auto held_out = add_validation(job, actors, *hands, watcher);
   auto device = job.parts.trainer_device();
   if (!device) return failure(std::move(device.error()));
-  actors.add<trainer>("trainer", job.trainer,
+  trainer_options training = job.trainer;
+  // A restored group may be READY before an earlier one has a slot again: a chunk of a step could
+  // then begin with it. A whole step cannot.
+  if (job.replay.ready_prefix_only) training.groups_per_chunk_min = whole_step;
+  actors.add<trainer>("trainer", training,
                       trainer_peers{ledger, buffer, life.checkpoint, hands->generators,
                                     hands->environments, watcher, held_out},
                       trainer_engine{job.learning, std::move(*device)},

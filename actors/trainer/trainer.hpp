@@ -24,6 +24,7 @@
 
 #include <chrono>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -47,6 +48,9 @@ struct validation_schedule {
   kept_by metric = kept_by::train_reward;
 };
 
+/// As `groups_per_chunk_min`: a step is trained at once.
+inline constexpr std::uint64_t whole_step = std::numeric_limits<std::uint64_t>::max();
+
 struct trainer_options {
   std::uint64_t max_num_steps = 1'000'000;
   /// Steps between two periodic saves; 0: none.
@@ -54,7 +58,7 @@ struct trainer_options {
   /// Publish `step_0` after a warm-up, and a bundle at the end.
   bool save = true;
   /// `min_groups_for_streaming_train`: fewer are trained at once only to fill the step up.
-  std::uint64_t groups_per_chunk_min = 1'000'000;
+  std::uint64_t groups_per_chunk_min = whole_step;
   /// W with pinned weights: versions before the newest that generators and bundles keep. Else 0.
   std::uint64_t earlier_versions = 0;
   warmup_options warmup;

@@ -170,7 +170,7 @@ std::vector<std::string> train(trainer_script what, trainer_options options,
   return script->did;
 }
 
-trainer_options until(std::uint64_t step, std::uint64_t groups_per_chunk_min = 1'000'000,
+trainer_options until(std::uint64_t step, std::uint64_t groups_per_chunk_min = whole_step,
                       std::uint64_t earlier = 0) {
   trainer_options options;
   options.max_num_steps = step;
