@@ -122,13 +122,16 @@ task<result<void>> trainer::warm_up() {
   co_return result<void>();
 }
 
-/// Mean reward of the policy's own completions, by the environment of the job.
+/// Mean reward of the policy's own completions, by the environment of the job. One that cannot be
+/// scored is left out: in the job it would be a failure of its prompt.
 task<result<double>> trainer::measure(policy_ptr policy) {
   const auto engine = engine_.policy;
   auto work = [engine, policy] { return engine->sample(policy); };
   auto samples = co_await on_device(std::move(work));
   if (!samples) co_return failure(std::move(samples.error()));
   double sum = 0.0;
+  std::size_t scored_samples = 0;
+  std::optional<error> last;
   for (std::size_t i = 0; i < samples->size(); ++i) {
     const warmup_sample& sample = (*samples)[i];
     ScoreCompletionT want;
@@ -138,10 +141,17 @@ task<result<double>> trainer::measure(policy_ptr policy) {
     const auto environment = peers_.environments[i % peers_.environments.size()];
     auto request = pack(want);
     auto scored = co_await environment.ask(request, within(options_.env_timeout));
-    if (!scored) co_return failure(std::move(scored.error()));
-    sum += static_cast<double>((*scored)->reward());
+    if (scored) {
+      sum += static_cast<double>((*scored)->reward());
+      ++scored_samples;
+    } else {
+      log(log_level::warning,
+          "a sample of the warm-up has no reward: " + to_string(scored.error()));
+      last = std::move(scored.error());
+    }
   }
-  co_return samples->empty() ? 0.0 : sum / static_cast<double>(samples->size());
+  if (scored_samples == 0 && last) co_return failure(std::move(*last));
+  co_return scored_samples == 0 ? 0.0 : sum / static_cast<double>(scored_samples);
 }
 
 /// One step of the job; false when the data ended.
