@@ -239,38 +239,6 @@ void index_rows(const std::string& directory, std::vector<row>& rows) {
                          [&] { return written / static_cast<double>(count); }));
 }
 
-/// 32 MiB in one bundle, 4 MiB more in the next.
-void increment_rows(const std::string& directory, std::vector<row>& rows) {
-  const auto bytes = noise(36 * mebi, 9);
-  const auto put = [](store& plane, std::span<const std::byte> values) {
-    row_input one;
-    one.cells.push_back({"values", dtype::u8, {values.size()}, values});
-    ensure(plane.put("rollouts", std::span(&one, 1)).has_value(), "a row is put");
-  };
-  const auto storage = make_posix_disk();
-  const auto written_by_next = [&] {
-    const std::string first = directory + "/first";
-    const std::string second = directory + "/second";
-    fs::remove_all(first);
-    fs::remove_all(second);
-    fs::create_directories(first);
-    fs::create_directories(second);
-    store plane;
-    put(plane, std::span(bytes).first(32 * mebi));
-    const auto base = write_increment(*storage, first, epoch, plane.capture(), {});
-    ensure(base.has_value(), "the first bundle is written");
-    put(plane, std::span(bytes).subspan(32 * mebi));
-    const auto next = write_increment(*storage, second, {1, 1, 2}, plane.capture(),
-                                      {.pace = {}, .base = snapshot_base{first, base->files}});
-    ensure(next.has_value(), "the next bundle is written");
-    return static_cast<double>(next->written_bytes) / 1e6;
-  };
-  rows.push_back(compare(
-      {"segment bytes of the next bundle, 4 MiB changed of 36", "MB", "the bytes that changed",
-       1.05, better::lower},
-      written_by_next, [] { return static_cast<double>(4 * mebi) / 1e6; }, 7));
-}
-
 /// A field of /proc/self/status in MiB.
 double status_mebibytes(const std::string& name) {
   std::ifstream status("/proc/self/status");
@@ -301,7 +269,6 @@ std::vector<row> snapshot_rows(const std::string& directory) {
   noise_rows(directory, rows);
   token_rows(directory, rows);
   index_rows(directory, rows);
-  increment_rows(directory, rows);
   memory_rows(directory, rows);
   return rows;
 }
