@@ -391,6 +391,7 @@ task<result<void>> rollout::finish_group(group_ptr group) {
       const DropReason reason =
           kind == FailureKind::data ? DropReason::data_failure : DropReason::infra_failure;
       auto dropped = co_await shielded(give_up(group->prompt.group, reason));
+      if (!dropped) dropped.error().text += "; its last attempt: " + to_string(produced.error());
       co_return std::move(dropped);
     }
     group->content_attempt = verdict->content_attempt;

@@ -78,6 +78,7 @@ void warm_run::load_warm_state() {
   sim::tiny_policy first;
   first.step = 1;
   trainer_ = {1, weight_version(1), sim::make_policy(first)};
+  weights_.emplace(1, first.bits);
   const std::uint64_t lag = job_.policy->window();
   const auto dispatched = [this] { return ledger_.capture().dispatch_index; };
   while (true) {
@@ -153,7 +154,10 @@ StageGroupT warm_run::rollout_of(const ledger_record& record, std::uint64_t vers
                              .content_attempt = record.content_attempt,
                              .sibling = sibling,
                              .index = 0};
-    row->tokens.push_back(sim::scripted_token(key, version));
+    // Versions before the first were made by weights that nobody has.
+    const auto weights = weights_.find(version);
+    row->tokens.push_back(
+        sim::scripted_token(key, weights != weights_.end() ? weights->second : version));
     row->logprobs.push_back(-1.0F);
     row->versions.push_back(version);
     form.siblings.push_back(std::move(row));
@@ -248,6 +252,7 @@ void warm_run::finish_step(std::uint64_t step, const std::vector<replay_record>&
   REQUIRE(rows_.clear(rollout_partition, cleared.rows).has_value());
   ledger_.settle(step);
   trainer_ = {step + 1, trainer_.version.next(), std::move(learned->next)};
+  weights_.emplace(step + 1, sim::tiny(trainer_.policy).bits);
   training_->append(step_finished_event{step, trainer_.version});
   REQUIRE(ledger_.version_live(trainer_.version));
 }

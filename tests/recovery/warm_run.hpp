@@ -17,6 +17,7 @@
 #include "tests/simulation/tiny_learner.hpp"
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -91,6 +92,7 @@ private:
   dataplane::store rows_;
   std::optional<dataplane::snapshot> rows_at_cut_;
   trainer_image trainer_;
+  std::map<std::uint64_t, std::uint64_t> weights_; ///< What stands for those of each version.
   std::unique_ptr<event_stream> program_, loading_, sampling_, buffering_, training_, keeping_;
 
   std::set<group_id> trained_, evicted_;
