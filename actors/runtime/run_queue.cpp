@@ -31,8 +31,7 @@ namespace detail {
 
 promise_base::~promise_base() {
   if (queue_ == nullptr) return;
-  ensure(queue_->running_ != this,
-         "a coroutine does not destroy itself or the scope that owns it");
+  ensure(queue_->running_ != this, "a coroutine does not destroy itself or the scope that owns it");
   if (queue_->next_ == this) queue_->next_ = nullptr;
   // A lease on the heap may outlive the coroutine that put it there; its next holder is unknown.
   if (!queue_->held_.empty()) queue_->forget_holder(*this);

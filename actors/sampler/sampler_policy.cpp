@@ -27,6 +27,7 @@ std::vector<group_id> ids_of(const slot_view& slots, const slot_places& places) 
 
 /// The first slot from `at` on that is not ready. Few are: the search is the library's.
 std::size_t next_unready(const slot_view& slots, std::size_t at) {
+  if (at == slots.size) return slots.size; // An empty table has no column.
   const void* const found = std::memchr(slots.ready + at, 0, slots.size - at);
   if (found == nullptr) return slots.size;
   return static_cast<std::size_t>(static_cast<const std::uint8_t*>(found) - slots.ready);

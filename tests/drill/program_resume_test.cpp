@@ -187,8 +187,7 @@ TEST_SUITE("drill/resume") {
 
 TEST_SUITE("drill/lives") {
   TEST_CASE("an actor that dies ends the life, and the same process goes on from its bundle") {
-    for (const char* const point :
-         {"trainer.learned=error@4", "trainer.consumed=error@4", "generator.decoded=error@14"}) {
+    for (const char* const point : {"trainer.learned=error@4", "trainer.consumed=error@4"}) {
       CAPTURE(std::string(point));
       const small_job job;
       REQUIRE(job.run({"--set", "grpo.max_num_steps=2"}).exited_with(0));
@@ -206,6 +205,18 @@ TEST_SUITE("drill/lives") {
       CHECK(end.output.find(restored, second + 1) == std::string::npos);
       check_audit(job);
     }
+  }
+
+  TEST_CASE("a generator that dies is restarted in place, gets its weights, and the life goes on") {
+    const small_job job;
+    const program_end end =
+        job.run({"--set", "grpo.max_num_steps=8", "--failpoints", "generator.decoded=error@14"});
+    INFO(end.output);
+    CHECK(end.exited_with(0));
+    CHECK(end.says("info: generator-0: was restarted"));
+    CHECK(end.says("generator-0 has weights again"));
+    CHECK_FALSE(end.says("going on from the newest bundle"));
+    check_audit(job);
   }
 
   TEST_CASE("an actor that dies in every life ends the process with its reason") {
