@@ -123,7 +123,8 @@ result<scoring_reply> score(const scoring_request& request, const run_plan& plan
   std::uint64_t record = 0;
   for (const char letter : request.answer)
     record = record * 10 + static_cast<unsigned char>(letter);
-  if (plan.bad_prompts_one_in > 0 &&
+  const bool of_warm_up = request.answer == "answer"; // Without it there is nothing to measure.
+  if (plan.bad_prompts_one_in > 0 && !of_warm_up &&
       detail::mixed(plan.seed ^ record) % plan.bad_prompts_one_in == 0)
     return failure(errc::invalid_argument, "prompt " + request.answer + " cannot be scored");
   std::uint64_t hash = request.group;
