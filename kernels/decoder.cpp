@@ -26,7 +26,7 @@ struct decode_part {
 class batch_decoder final : public decoder {
 public:
   batch_decoder(const model_config& config, const decoder_options& options)
-      : config_(config), options_(options), layout_(config), batch_(config, options),
+      : options_(options), layout_(config), batch_(config, options),
         shelf_(config, layout_, options.earlier_versions), forward_(config, options),
         pool_({.threads = options.threads}), drawn_(options.max_sequences) {
     rows_.reserve(std::size_t{options.max_sequences} + options.prefill_tokens);
@@ -40,7 +40,6 @@ public:
   result<void> admit(const decode_request& request) override;
   result<std::span<const emitted_token>> step() override;
   std::uint32_t abort(std::uint64_t tag) override { return batch_.abort(tag); }
-  void reset() override;
 
   std::uint32_t live_sequences() const noexcept override { return batch_.cache().live_sequences(); }
   std::uint32_t live_groups() const noexcept override { return batch_.live_groups(); }
@@ -61,7 +60,6 @@ private:
   void draw(const decode_segment& segment, std::uint32_t logits, row_sampler& sampler,
             decode_part& part);
 
-  model_config config_;
   decoder_options options_;
   parameter_layout layout_;
   decoder_batch batch_;
@@ -119,12 +117,6 @@ result<std::span<const emitted_token>> batch_decoder::step() {
   for (const kv_block_copy& copy : step.copies)
     forward_.copy_block(copy);
   return step.emitted;
-}
-
-void batch_decoder::reset() {
-  batch_ = decoder_batch(config_, options_);
-  shelf_.clear();
-  failed_.reset();
 }
 
 const packed_weights& batch_decoder::weights_of(const decode_segment& segment) const {

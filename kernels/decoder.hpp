@@ -122,9 +122,6 @@ public:
   /// then, and all later steps fail alike.
   [[nodiscard]] virtual result<std::span<const emitted_token>> step() = 0;
 
-  /// Ends all sequences, forgets weights and failures: as if it were just made.
-  virtual void reset() = 0;
-
   /// Ends all sequences of a group; their memory is free at once. Returns how many were live: 0
   /// when the tag is unknown or has finished.
   virtual std::uint32_t abort(std::uint64_t tag) = 0;

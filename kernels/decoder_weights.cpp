@@ -49,12 +49,6 @@ void weight_shelf::put(const published_weights& weights, std::span<const std::ui
   current_ = &place;
 }
 
-void weight_shelf::clear() noexcept {
-  current_ = nullptr;
-  for (const auto& place : places_)
-    place->unload();
-}
-
 const packed_weights* weight_shelf::find(std::uint64_t version) const {
   for (const auto& place : places_)
     if (place->loaded() && place->version() == version) return place.get();

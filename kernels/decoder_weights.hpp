@@ -29,7 +29,6 @@ public:
   /// Takes a version over; allocates nothing. @pre the count is the layout's.
   void load(const published_weights& weights);
 
-  void unload() noexcept { values_.reset(); }
   [[nodiscard]] bool loaded() const noexcept { return values_ != nullptr; }
   [[nodiscard]] std::uint64_t version() const noexcept { return version_; }
   [[nodiscard]] const float* at(std::size_t offset) const { return values_.get() + offset; }
@@ -54,9 +53,6 @@ public:
   /// Makes these weights the current ones. The lowest version that is neither current nor among
   /// `pinned` gives its place; only when all are pinned is one more allocated.
   void put(const published_weights& weights, std::span<const std::uint64_t> pinned);
-
-  /// Forgets all versions.
-  void clear() noexcept;
 
   /// Null before the first `put`.
   [[nodiscard]] const packed_weights* current() const noexcept { return current_; }

@@ -104,7 +104,6 @@ bool generator::has_work() const {
 /// Takes from the mailbox's effects what the next turn of the device shall do.
 generator::turn_ptr generator::next_turn() {
   auto work = std::make_shared<turn>();
-  work->reset = std::exchange(reset_due_, false);
   work->weights = std::exchange(next_weights_, {});
   work->aborts = std::exchange(aborts_, {});
   if (work->weights.empty() && !live_version_) return work;
@@ -119,7 +118,6 @@ generator::turn_ptr generator::next_turn() {
 
 /// Runs on the device's stream, alone with the decoder.
 void generator::compute(turn& work, const generator_options& options, kernels::decoder& decoder) {
-  if (work.reset) decoder.reset();
   for (const std::uint64_t tag : work.aborts)
     decoder.abort(tag);
   install(work, decoder);

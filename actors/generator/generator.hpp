@@ -10,8 +10,8 @@
 /// weights are installed. A pinned group is made by the version that it names, in the same batch as
 /// groups of other versions; the decoder keeps as many as its options say.
 ///
-/// Restarted in place, it begins with nothing: its decoder is reset, weights come again from the
-/// trainer, whose `AwaitWeightsLost` ended with the life before.
+/// Restarted in place, it begins with nothing: with a new decoder, and weights that come again from
+/// the trainer, whose `AwaitWeightsLost` ended with the life before.
 ///
 /// Waits on: the device (a completion), the credit of a stream, its own mailbox.
 #pragma once
@@ -61,7 +61,6 @@ public:
 private:
   /// One turn of the device: what it is given and what comes back. Owned by the work in flight.
   struct turn {
-    bool reset = false; ///< Forget what an earlier life left in the decoder.
     std::vector<kernels::published_weights> weights; ///< Oldest first.
     std::vector<std::uint64_t> aborts;
     std::vector<std::pair<std::uint64_t, GenerateGroupT>> admissions;
@@ -97,7 +96,6 @@ private:
   generation_queue queue_;
   std::map<std::uint64_t, sink<TokenBatch>> sinks_;
   std::vector<std::uint64_t> aborts_;
-  bool reset_due_ = true;
   std::vector<kernels::published_weights> next_weights_; ///< Oldest first.
   std::optional<std::uint64_t> newest_sent_;             ///< Installed or not.
   std::optional<std::uint64_t> live_version_;

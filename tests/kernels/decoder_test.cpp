@@ -400,19 +400,6 @@ TEST_SUITE("kernels/decoder/weights") {
     }
   }
 
-  TEST_CASE("a decoder that is reset is as one that was just made") {
-    const auto one = ready({.earlier_versions = 1});
-    REQUIRE(admit(*one, {.tag = 7, .siblings = 3}).has_value());
-    REQUIRE(one->step().has_value());
-    one->reset();
-    CHECK(one->live_sequences() == 0);
-    CHECK(one->weight_version() == 0);
-    CHECK(one->step().error().code == errc::unavailable);
-    REQUIRE(one->set_weights(weights_of(tiny, 5)).has_value());
-    REQUIRE(admit(*one, {}).has_value());
-    CHECK(drain(*one) == decode_alone({}));
-  }
-
   TEST_CASE("as many versions are held as asked, and none is pinned to that is not") {
     const auto one = ready({.earlier_versions = 1});
     REQUIRE(one->set_weights(weights_of(tiny, 6, 2)).has_value());
