@@ -272,10 +272,7 @@ task<result<prompt_batch>> rollout::peek(std::uint64_t count) {
 task<result<void>> rollout::reserve(std::shared_ptr<const prompt_batch> batch,
                                     std::uint64_t admission) {
   auto lease = co_await mutations().enter();
-  ReserveBatchT move;
-  move.first_group = batch->first_group;
-  move.count = batch->prompts.size();
-  auto move_request = pack(move);
+  auto move_request = pack(cursor_move_of(*batch));
   auto moved = co_await peers_.loader.ask(lease, move_request, within(options_.request_timeout));
   if (!moved) co_return failure(std::move(moved.error()));
   co_await failpoint("rollout.reserving");

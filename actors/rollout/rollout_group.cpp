@@ -107,6 +107,13 @@ unpack_prompts(const flatbuffers::Vector<flatbuffers::Offset<Prompt>>& prompts) 
   return unpacked;
 }
 
+ReserveBatchT cursor_move_of(const prompt_batch& batch) {
+  ReserveBatchT move;
+  move.first_group = batch.first_group;
+  move.count = batch.prompts.size();
+  return move;
+}
+
 ReserveGroupsT reservation_of(const prompt_batch& batch, std::uint64_t admission_id,
                               std::uint32_t siblings) {
   ReserveGroupsT request;

@@ -75,6 +75,7 @@ using group_ptr = std::shared_ptr<rollout_group>;
 /// The requests of a group's life, filled in.
 [[nodiscard]] std::vector<PromptT>
 unpack_prompts(const flatbuffers::Vector<flatbuffers::Offset<Prompt>>& prompts);
+[[nodiscard]] ReserveBatchT cursor_move_of(const prompt_batch& batch);
 [[nodiscard]] ReserveGroupsT reservation_of(const prompt_batch& batch, std::uint64_t admission_id,
                                             std::uint32_t siblings);
 [[nodiscard]] DivertGroupsT diversion_of(const prompt_batch& batch, std::uint32_t siblings);

@@ -50,10 +50,7 @@ task<result<void>> rollout::divert_next(next_supply next) {
 
 task<result<void>> rollout::divert(std::shared_ptr<const prompt_batch> batch) {
   auto lease = co_await mutations().enter();
-  ReserveBatchT move;
-  move.first_group = batch->first_group;
-  move.count = batch->prompts.size();
-  auto move_request = pack(move);
+  auto move_request = pack(cursor_move_of(*batch));
   auto moved = co_await peers_.loader.ask(lease, move_request, within(options_.request_timeout));
   if (!moved) co_return failure(std::move(moved.error()));
   co_await failpoint("rollout.diverting");

@@ -182,6 +182,16 @@ result<void> check_steps(const sampler_image& image) {
 
 } // namespace
 
+ledger_record record_of(const group_reservation& prompt) {
+  ledger_record record;
+  record.group = prompt.group;
+  record.sample = prompt.sample;
+  record.hash = prompt.hash;
+  record.task = prompt.task;
+  record.siblings = prompt.siblings;
+  return record;
+}
+
 bool dispatched_before(const ledger_record& left, const ledger_record& right) {
   const auto key = [](const ledger_record& record) {
     const bool reserved = record.phase == group_phase::reserved;

@@ -11,16 +11,6 @@ namespace weir {
 
 namespace {
 
-ledger_record record_of(const group_reservation& spare) {
-  ledger_record record;
-  record.group = spare.group;
-  record.sample = spare.sample;
-  record.hash = spare.hash;
-  record.task = spare.task;
-  record.siblings = spare.siblings;
-  return record;
-}
-
 group_id oldest_of(const reserve_map& reserve) {
   ensure(!reserve.empty(), "there is a spare");
   group_id oldest;

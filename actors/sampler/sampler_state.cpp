@@ -87,13 +87,8 @@ result<std::uint64_t> sampler_state::reserve(std::uint64_t admission,
                                              event_stream& events, std::uint64_t transaction) {
   if (auto fine = check_reservations(admission, groups); !fine) return failure(fine.error());
   for (const group_reservation& one : groups) {
-    ledger_record record;
-    record.group = one.group;
+    ledger_record record = record_of(one);
     record.admission = admission;
-    record.sample = one.sample;
-    record.hash = one.hash;
-    record.task = one.task;
-    record.siblings = one.siblings;
     group_event what = event_of(record, group_state::none, group_state::reserved, transaction);
     what.sample = one.sample;
     events.append(what);
