@@ -19,7 +19,7 @@ static_assert(std::endian::native == std::endian::little, "frames are little end
 namespace {
 
 constexpr char magic[4] = {'W', 'E', 'I', 'R'};
-constexpr std::uint32_t wire_version = 1;
+constexpr std::uint32_t wire_version = 2;
 constexpr std::size_t name_bytes_max = 4096;
 
 /// The fixed part of an encoded frame. Every byte of it is a field: nothing is left unset.
@@ -41,9 +41,10 @@ struct wire_header {
   std::uint64_t lease_instance = 0;
   std::uint64_t lease_transaction = 0;
   std::uint64_t lease_epoch[3] = {0, 0, 0};
+  std::uint64_t lease_settled_before = 0;
   std::uint64_t payload_bytes = 0;
 };
-static_assert(sizeof(wire_header) == 112 && std::is_trivially_copyable_v<wire_header>);
+static_assert(sizeof(wire_header) == 120 && std::is_trivially_copyable_v<wire_header>);
 
 constexpr std::size_t padded(std::size_t bytes) {
   return (bytes + limits::tensor_alignment_bytes - 1) / limits::tensor_alignment_bytes *
@@ -201,6 +202,7 @@ std::vector<std::byte> encode(const frame& value) {
   header.lease_epoch[0] = from.lease.epoch.incarnation;
   header.lease_epoch[1] = from.lease.epoch.life;
   header.lease_epoch[2] = from.lease.epoch.number;
+  header.lease_settled_before = from.lease.settled_before;
   header.payload_bytes = value.content->bytes().size();
 
   std::vector<std::uint64_t> sizes;
@@ -259,7 +261,8 @@ result<frame> decode(std::span<const std::byte> bytes) {
                           header->lease_instance,
                           header->lease_transaction,
                           header->lease_step,
-                          {header->lease_epoch[0], header->lease_epoch[1], header->lease_epoch[2]}};
+                          {header->lease_epoch[0], header->lease_epoch[1], header->lease_epoch[2]},
+                          header->lease_settled_before};
   value.content =
       std::make_shared<const payload>(entry->type, std::move(*buffer), std::move(attachments));
   return value;

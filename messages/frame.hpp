@@ -44,6 +44,9 @@ struct lease_stamp {
   std::uint64_t transaction = 0;
   std::uint32_t step = 0;
   epoch_id epoch;
+  /// Every transaction of this instance below it is settled: nobody waits for an answer to what was
+  /// sent under those, and what still comes is a duplicate.
+  std::uint64_t settled_before = 0;
 
   [[nodiscard]] bool present() const noexcept { return origin != nullptr; }
 };

@@ -294,6 +294,11 @@ bool actor::admit_leased(const detail::request_origin& asked) {
                          "instance " + std::to_string(asked.lease.instance) + " of " +
                              *asked.lease.origin + " was replaced by a newer one");
     return false;
+  case detail::reply_memory::verdict::settled:
+    detail::send_refusal(ctx_.self(), name(), asked, errc::conflict,
+                         "transaction " + std::to_string(asked.lease.transaction) + " of " +
+                             *asked.lease.origin + " is settled: this is a late duplicate");
+    return false;
   }
   return false;
 }

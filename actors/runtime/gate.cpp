@@ -94,8 +94,12 @@ std::optional<lease> mutation_gate::try_enter() {
 }
 
 lease_stamp mutation_gate::stamp(std::uint64_t transaction) {
-  return {origin_, instance_, transaction, state_.sent(transaction),
-          state_.granted_at(transaction)};
+  return {origin_,
+          instance_,
+          transaction,
+          state_.sent(transaction),
+          state_.granted_at(transaction),
+          state_.settled_before()};
 }
 
 void mutation_gate::release(std::uint64_t transaction) noexcept {

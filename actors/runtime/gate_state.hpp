@@ -38,6 +38,10 @@ public:
   /// The newest epoch that the gate had been told of when the transaction started. An owner tells
   /// by it on which side of a cut a request belongs: one that drains after Quiesce keeps its side.
   [[nodiscard]] epoch_id granted_at(transaction_id id) const;
+  /// Every transaction below it is settled.
+  [[nodiscard]] transaction_id settled_before() const noexcept {
+    return transactions_.empty() ? next_transaction_ : transactions_.begin()->first;
+  }
   /// A request goes out under the lease; returns its step within the transaction.
   /// @pre the lease was not released
   [[nodiscard]] std::uint32_t sent(transaction_id id);

@@ -33,7 +33,7 @@ frame full_frame() {
   sent.header.deadline_ns = -7;
   sent.header.life = incarnation(3);
   sent.header.sender = std::make_shared<const std::string>("rollout");
-  sent.header.lease = {std::make_shared<const std::string>("rollout"), 8, 9, 10, {3, 1, 4}};
+  sent.header.lease = {std::make_shared<const std::string>("rollout"), 8, 9, 10, {3, 1, 4}, 5};
   const std::string large(100, 'x');
   sent.content = pack(commit, {copy_attachment(bytes_of("short")), copy_attachment({}),
                                copy_attachment(bytes_of(large))})
@@ -81,6 +81,7 @@ TEST_SUITE("messages/frame") {
     CHECK(read->header.lease.transaction == 9);
     CHECK(read->header.lease.step == 10);
     CHECK(read->header.lease.epoch == epoch_id{3, 1, 4});
+    CHECK(read->header.lease.settled_before == 5);
     const auto viewed = view_as<CommitGroup>(read->content);
     REQUIRE(viewed);
     CHECK((*viewed)->group() == 17);
@@ -156,7 +157,7 @@ TEST_SUITE("messages/frame") {
     constexpr std::size_t zero_at = 50;
     constexpr std::size_t sender_at = 52;
     constexpr std::size_t origin_at = 56;
-    constexpr std::size_t payload_at = 104;
+    constexpr std::size_t payload_at = 112;
     CHECK_FALSE(decode(with_field(bytes, attachments_at, std::uint32_t{5000})));
     CHECK_FALSE(decode(with_field(bytes, attachments_at, std::uint32_t{1})));
     CHECK_FALSE(decode(with_field(bytes, reply_at, std::uint8_t{2})));
@@ -170,10 +171,10 @@ TEST_SUITE("messages/frame") {
   }
 
   TEST_CASE("a newer wire version is unsupported, naming both") {
-    const auto read = decode(with_field(encode(plain_frame()), 4, std::uint32_t{2}));
+    const auto read = decode(with_field(encode(plain_frame()), 4, std::uint32_t{3}));
     REQUIRE_FALSE(read);
     CHECK(read.error().code == errc::unsupported);
-    CHECK(read.error().text == "frame: wire version 2, this build speaks 1");
+    CHECK(read.error().text == "frame: wire version 3, this build speaks 2");
   }
 
   TEST_CASE("a type that no schema declares is unsupported") {

@@ -20,9 +20,11 @@ TEST_SUITE("runtime/gate_state") {
     gate.answered(id);
     gate.released(id);
     CHECK(!gate.quiesced(first));
+    CHECK(gate.settled_before() == id);
     gate.check_invariants();
     gate.answered(id);
     CHECK(gate.quiesced(first));
+    CHECK(gate.settled_before() > id);
     CHECK(gate.unsettled() == 0);
   }
 

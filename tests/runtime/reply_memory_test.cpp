@@ -68,6 +68,28 @@ TEST_SUITE("runtime/reply_memory") {
     CHECK(memory.admit(stamp(1, 5, 0), {{}, 11}, again) == verdict::first);
   }
 
+  TEST_CASE("answers of settled transactions are forgotten, and their duplicates refused") {
+    reply_memory memory;
+    detail::answer again;
+    for (std::uint64_t i = 1; i <= 3; ++i)
+      CHECK(memory.admit(stamp(1, i, 0), {{}, i}, again) == verdict::first);
+    CHECK(memory.settle(stamp(1, 1, 0), refusal("one")).size() == 1);
+    CHECK(memory.settle(stamp(1, 3, 0), refusal("three")).size() == 1);
+
+    lease_stamp next = stamp(1, 4, 0);
+    next.settled_before = 3;
+    CHECK(memory.admit(next, {{}, 4}, again) == verdict::first);
+    CHECK(memory.admit(stamp(1, 1, 0), {{}, 5}, again) == verdict::settled);
+    CHECK(memory.admit(stamp(1, 3, 0), {{}, 6}, again) == verdict::answered);
+    CHECK(again.reason->text == "three");
+    // Under way, though its origin says that it is settled: whoever asked is told still.
+    CHECK(memory.settle(stamp(1, 2, 0), refusal("two")).size() == 1);
+
+    // A later stamp never lowers what is known, and a newer instance counts anew.
+    CHECK(memory.admit(stamp(1, 2, 1), {{}, 7}, again) == verdict::settled);
+    CHECK(memory.admit(stamp(2, 1, 0), {{}, 8}, again) == verdict::first);
+  }
+
   TEST_CASE("memory is bounded: the oldest answers are forgotten") {
     reply_memory memory;
     detail::answer again;

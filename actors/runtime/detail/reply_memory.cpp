@@ -3,6 +3,8 @@
 #include "messages/limits.hpp"
 #include "messages/rule.hpp"
 
+#include <algorithm>
+
 namespace weir::detail {
 
 reply_memory::verdict reply_memory::admit(const lease_stamp& stamp, asker from, answer& again) {
@@ -12,9 +14,11 @@ reply_memory::verdict reply_memory::admit(const lease_stamp& stamp, asker from, 
     memory = origin_memory();
     memory.instance = stamp.instance;
   }
+  forget_settled(memory, stamp.settled_before);
+  const bool once = enforced(rule::leased_requests_idempotent);
+  if (stamp.transaction < memory.settled_before && once) return verdict::settled;
   const auto [place, is_first] = memory.entries.try_emplace(key(stamp.transaction, stamp.step));
   entry& known = place->second;
-  const bool once = enforced(rule::leased_requests_idempotent);
   if (known.done && once) {
     again = known.given;
     return verdict::answered;
@@ -32,12 +36,9 @@ std::vector<reply_memory::asker> reply_memory::settle(const lease_stamp& stamp, 
   entry& known = place->second;
   known.given = std::move(given);
   known.done = true;
-  memory.answered.push_back(id);
-  if (memory.answered.size() > limits::leased_replies_max) {
-    memory.entries.erase(memory.answered.front());
-    memory.answered.pop_front();
-  }
-  return std::exchange(known.waiting, {});
+  auto waiting = std::exchange(known.waiting, {});
+  if (memory.entries.size() > limits::leased_replies_max) forget_oldest(memory);
+  return waiting;
 }
 
 std::vector<reply_memory::asker> reply_memory::forget(const lease_stamp& stamp) {
@@ -47,6 +48,21 @@ std::vector<reply_memory::asker> reply_memory::forget(const lease_stamp& stamp) 
   auto waiting = std::move(place->second.waiting);
   memory.entries.erase(place);
   return waiting;
+}
+
+/// What is still being applied stays: its handler will settle it.
+void reply_memory::forget_settled(origin_memory& memory, std::uint64_t settled_before) {
+  if (settled_before <= memory.settled_before) return;
+  memory.settled_before = settled_before;
+  const auto end = memory.entries.lower_bound(key(settled_before, 0));
+  for (auto place = memory.entries.begin(); place != end;)
+    place = place->second.done ? memory.entries.erase(place) : std::next(place);
+}
+
+void reply_memory::forget_oldest(origin_memory& memory) {
+  const auto oldest =
+      std::ranges::find_if(memory.entries, [](const auto& known) { return known.second.done; });
+  if (oldest != memory.entries.end()) memory.entries.erase(oldest);
 }
 
 } // namespace weir::detail

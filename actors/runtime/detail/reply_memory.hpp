@@ -3,12 +3,15 @@
 ///
 /// A request is known by (origin, instance, transaction, step). A newer instance of an origin
 /// fences the older ones: what they still send is refused. Abort of an epoch raises no fence.
+///
+/// A stamp says which transactions of its origin are settled: their answers are forgotten, since
+/// nobody waits for them. So memory is what is under way, not what has been; an origin that keeps a
+/// transaction open for long is bounded by `limits::leased_replies_max`.
 #pragma once
 
 #include "actors/runtime/detail/address.hpp"
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -34,6 +37,7 @@ public:
     pending,  ///< It is being applied: the asker gets the answer with the others.
     answered, ///< The same answer again.
     fenced,   ///< Of an instance that was replaced.
+    settled,  ///< Of a settled transaction: applied long ago, and nobody waits.
   };
 
   /// Classifies a request and remembers its asker. For `answered`, `again` is set.
@@ -52,9 +56,12 @@ private:
   };
   struct origin_memory {
     std::uint64_t instance = 0;
-    std::map<key, entry> entries;
-    std::deque<key> answered; // oldest first
+    std::uint64_t settled_before = 0;
+    std::map<key, entry> entries; ///< Oldest transaction first.
   };
+
+  static void forget_settled(origin_memory& memory, std::uint64_t settled_before);
+  static void forget_oldest(origin_memory& memory);
 
   std::map<std::string, origin_memory> origins_;
 };
