@@ -89,9 +89,7 @@ private:
 
 TEST_SUITE_BEGIN("regress");
 
-// A known defect until its cause is found: it grows by some 190 KB a save, as if the last answers
-// with rows were remembered; README.md says so under "Limits".
-TEST_CASE("regress/marin_6774: memory does not grow from save to save" * doctest::may_fail()) {
+TEST_CASE("regress/marin_6774: memory does not grow from save to save") {
   const temp_dir home;
   const auto storage = dataplane::make_posix_disk();
   simulation_options options;
@@ -117,8 +115,8 @@ TEST_CASE("regress/marin_6774: memory does not grow from save to save" * doctest
   while (!life->actors->outcome() && around.step()) {
   }
   REQUIRE(bytes_in_use.size() == 2);
-  // A save that left its capture behind would keep 128 KiB of rows. What grows are the answers to
-  // leased requests that are remembered, up to a bound that is not reached here.
+  // A save that left its capture behind, or an answer with a batch that is remembered, would keep
+  // 128 KiB of rows.
   CHECK(bytes_in_use[1] < bytes_in_use[0] + 100U * 8192U);
   CHECK(life->actors->stop().has_value());
 }

@@ -16,7 +16,8 @@ public:
   explicit nothing_left(const doctest::ContextOptions&) {}
 
   void test_case_start(const doctest::TestCaseData& begun) override { name_ = begun.m_name; }
-  void test_case_end(const doctest::CurrentTestCaseStats&) override {
+  void test_case_end(const doctest::CurrentTestCaseStats& ended) override {
+    if ((ended.failure_flags & doctest::TestCaseFailureReason::Crash) != 0) return; // That is told.
     const std::size_t left = detail::mailboxes_alive();
     if (left != 0) std::fprintf(stderr, "%zu mailboxes are left by: %s\n", left, name_);
     ensure(left == 0, "a test leaves no actor and no mailbox behind");
