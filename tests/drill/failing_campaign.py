@@ -84,10 +84,12 @@ class Run:
     def line(self):
         retried = len(re.findall(r"rollout\.produced was armed to fail", self.output))
         died = len(re.findall(r"generator\.decoded was armed to fail", self.output))
-        dropped = sum(sum(drops.values()) for drops in self.steps_of("dropped"))
+        drops = self.steps_of("dropped")
+        stale = sum(step["stale"] for step in drops)
+        dropped = sum(sum(step.values()) for step in drops) - stale
         return (f"{self.name:32} seed {self.seed}  steps {len(self.rewards):4}  "
                 f"reward {self.mean():.3f}  infra {retried:4}  deaths {died:3}  "
-                f"dropped {dropped:3}  {'ended' if self.ended else 'NOT ENDED'}  "
+                f"dropped {dropped:3}  stale {stale:4}  {'ended' if self.ended else 'NOT ENDED'}  "
                 f"{'clean' if self.clean else 'NOT CLEAN'}")
 
 
