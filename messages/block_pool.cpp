@@ -2,6 +2,7 @@
 
 #include "messages/error.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdlib>
@@ -9,23 +10,11 @@
 #include <new>
 #include <utility>
 
-#if defined(__SANITIZE_ADDRESS__)
-#  define WEIR_RECYCLE_BLOCKS 0
-#elif defined(__has_feature)
-#  if __has_feature(address_sanitizer)
-#    define WEIR_RECYCLE_BLOCKS 0
-#  endif
-#endif
-#ifndef WEIR_RECYCLE_BLOCKS
-#  define WEIR_RECYCLE_BLOCKS 1
-#endif
-
 namespace weir {
 
 namespace {
 
-constexpr std::size_t class_bytes = 32;
-constexpr std::size_t classes = block_bytes_max / class_bytes;
+constexpr std::size_t classes = block_class(block_bytes_max) + 1;
 constexpr std::size_t magazine_blocks = 64;
 
 /// A free block. The first one of a magazine also links magazines.
@@ -33,14 +22,11 @@ struct block {
   block* next;
   block* next_magazine;
 };
-static_assert(sizeof(block) <= class_bytes);
+static_assert(sizeof(block) <= block_class_bytes);
 
-/// Blocks of one class: block i of it has (i + 1) * class_bytes.
-constexpr std::size_t class_of(std::size_t bytes) noexcept {
-  return bytes == 0 ? 0 : (bytes - 1) / class_bytes;
-}
+/// Of each block of a class; the ones for no byte at all are as small as any.
 constexpr std::size_t bytes_of(std::size_t size_class) noexcept {
-  return (size_class + 1) * class_bytes;
+  return std::max<std::size_t>(size_class, 1) * block_class_bytes;
 }
 
 void* from_heap(std::size_t bytes) {
@@ -85,30 +71,34 @@ std::atomic<std::uint64_t> heap_blocks = 0;
 /// What one thread keeps of one class.
 class magazines {
 public:
-  [[nodiscard]] void* take(std::size_t size_class) {
-    if (count_ == 0) [[unlikely]] {
-      loaded_ = spare_ != nullptr ? std::exchange(spare_, nullptr) : depots[size_class].take();
-      if (loaded_ == nullptr) {
-        heap_blocks.fetch_add(1, std::memory_order_relaxed);
-        return from_heap(bytes_of(size_class));
-      }
-      count_ = magazine_blocks;
-    }
+  [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
+  [[nodiscard]] bool full() const noexcept { return count_ == magazine_blocks; }
+  /// @pre not empty
+  [[nodiscard]] void* take() noexcept {
     --count_;
     void* taken = std::exchange(loaded_, loaded_->next);
     // Another core may have freed the next one: have it here before it is asked for.
     __builtin_prefetch(loaded_, 1);
     return taken;
   }
-  void give(void* memory, std::size_t size_class) noexcept {
-    if (count_ == magazine_blocks) [[unlikely]] {
-      const std::size_t limit = depot_bytes_max / (magazine_blocks * bytes_of(size_class));
-      if (spare_ != nullptr && !depots[size_class].give(spare_, limit)) free_all(spare_);
-      spare_ = std::exchange(loaded_, nullptr);
-      count_ = 0;
-    }
-    loaded_ = new (memory) block{loaded_, nullptr};
+  /// @pre not full
+  void give(void* memory) noexcept {
+    auto* given = static_cast<block*>(memory);
+    given->next = std::exchange(loaded_, given);
     ++count_;
+  }
+  /// False when nobody has a full magazine. @pre empty
+  [[nodiscard]] bool load(std::size_t size_class) noexcept {
+    loaded_ = spare_ != nullptr ? std::exchange(spare_, nullptr) : depots[size_class].take();
+    if (loaded_ != nullptr) count_ = magazine_blocks;
+    return loaded_ != nullptr;
+  }
+  /// @pre full
+  void unload(std::size_t size_class) noexcept {
+    const std::size_t limit = depot_bytes_max / (magazine_blocks * bytes_of(size_class));
+    if (spare_ != nullptr && !depots[size_class].give(spare_, limit)) free_all(spare_);
+    spare_ = std::exchange(loaded_, nullptr);
+    count_ = 0;
   }
   void free_both() noexcept {
     free_all(std::exchange(loaded_, nullptr));
@@ -123,8 +113,9 @@ private:
 };
 
 // What this thread keeps, by class. Null before its first block and after its last: a pointer costs
-// no check for construction at each use.
-thread_local magazines* mine = nullptr;
+// no check for construction at each use. The model spares a call in a shared library; a pointer
+// fits into what the loader reserves for libraries that are loaded late.
+[[gnu::tls_model("initial-exec")]] constinit thread_local magazines* mine = nullptr;
 thread_local bool ended = false;
 
 struct thread_blocks {
@@ -141,35 +132,50 @@ struct thread_blocks {
 };
 
 /// Whether this thread recycles blocks of so many bytes.
-[[gnu::noinline]] bool begin(std::size_t bytes) {
-  if (WEIR_RECYCLE_BLOCKS == 0 || bytes > block_bytes_max || ended) return false;
+bool recycled(std::size_t bytes) {
+  if (!recycles_blocks() || bytes > block_bytes_max || ended) return false;
   thread_local thread_blocks kept;
   return true;
 }
 
-bool recycled(std::size_t bytes) {
-  return (mine != nullptr && bytes <= block_bytes_max) || begin(bytes);
+// What `take_block` and `give_block` do seldom is apart from them, so that they save no register.
+
+[[gnu::noinline]] void* take_block_slowly(std::size_t bytes) {
+  const std::size_t size_class = block_class(bytes);
+  if (recycled(bytes)) {
+    if (!mine[size_class].empty() || mine[size_class].load(size_class))
+      return mine[size_class].take();
+  }
+  heap_blocks.fetch_add(1, std::memory_order_relaxed);
+  // As much as a recycled one has: a thread that has not ended may free it.
+  return from_heap(bytes > block_bytes_max ? bytes : bytes_of(size_class));
+}
+
+[[gnu::noinline]] void give_block_slowly(void* memory, std::size_t bytes) noexcept {
+  if (!recycled(bytes)) {
+    std::free(memory);
+    return;
+  }
+  magazines& kept = mine[block_class(bytes)];
+  if (kept.full()) kept.unload(block_class(bytes));
+  kept.give(memory);
 }
 
 } // namespace
 
 [[gnu::noinline]] void* take_block(std::size_t bytes) {
-  if (recycled(bytes)) [[likely]]
-    return mine[class_of(bytes)].take(class_of(bytes));
-  heap_blocks.fetch_add(1, std::memory_order_relaxed);
-  // As much as a recycled one has: a thread that has not ended may free it.
-  return from_heap(bytes > block_bytes_max ? bytes : bytes_of(class_of(bytes)));
+  magazines* const kept = mine;
+  if (kept == nullptr || bytes > block_bytes_max || kept[block_class(bytes)].empty()) [[unlikely]]
+    return take_block_slowly(bytes);
+  return kept[block_class(bytes)].take();
 }
 
 [[gnu::noinline]] void give_block(void* memory, std::size_t bytes) noexcept {
-  if (recycled(bytes)) [[likely]]
-    mine[class_of(bytes)].give(memory, class_of(bytes));
+  magazines* const kept = mine;
+  if (kept == nullptr || bytes > block_bytes_max || kept[block_class(bytes)].full()) [[unlikely]]
+    give_block_slowly(memory, bytes);
   else
-    std::free(memory);
-}
-
-bool recycles_blocks() noexcept {
-  return WEIR_RECYCLE_BLOCKS == 1;
+    kept[block_class(bytes)].give(memory);
 }
 
 std::uint64_t blocks_from_heap() noexcept {

@@ -13,10 +13,27 @@
 #include <cstddef>
 #include <cstdint>
 
+#if defined(__SANITIZE_ADDRESS__)
+#  define WEIR_RECYCLE_BLOCKS 0
+#elif defined(__has_feature)
+#  if __has_feature(address_sanitizer)
+#    define WEIR_RECYCLE_BLOCKS 0
+#  endif
+#endif
+#ifndef WEIR_RECYCLE_BLOCKS
+#  define WEIR_RECYCLE_BLOCKS 1
+#endif
+
 namespace weir {
 
 inline constexpr std::size_t block_bytes_max = 2048;
 inline constexpr std::size_t depot_bytes_max = std::size_t(16) << 20U;
+
+/// Blocks have sizes in steps: one that was taken for some bytes serves all of its class.
+inline constexpr std::size_t block_class_bytes = 32;
+constexpr std::size_t block_class(std::size_t bytes) noexcept {
+  return (bytes + block_class_bytes - 1) / block_class_bytes;
+}
 
 /// Aligned as for `operator new`. Never null: without memory the process ends.
 [[nodiscard]] void* take_block(std::size_t bytes);
@@ -24,7 +41,9 @@ inline constexpr std::size_t depot_bytes_max = std::size_t(16) << 20U;
 void give_block(void* memory, std::size_t bytes) noexcept;
 
 /// False where a sanitizer must see every use after free.
-[[nodiscard]] bool recycles_blocks() noexcept;
+[[nodiscard]] constexpr bool recycles_blocks() noexcept {
+  return WEIR_RECYCLE_BLOCKS == 1;
+}
 /// Blocks that came from the heap, because none of their size was free. Of this process.
 [[nodiscard]] std::uint64_t blocks_from_heap() noexcept;
 
@@ -47,3 +66,5 @@ public:
 };
 
 } // namespace weir
+
+#undef WEIR_RECYCLE_BLOCKS

@@ -22,6 +22,7 @@
 #include <source_location>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace weir {
 
@@ -68,40 +69,48 @@ protected:
 };
 
 /// What every coroutine of ours has: its place in the queues, who waits for it, where it stands.
-class promise_base : public link<ready_tag>, public link<live_tag> {
+class promise_base : public bare_link<ready_tag>, public bare_link<live_tag> {
 public:
   promise_base() = default;
   promise_base(const promise_base&) = delete;
   promise_base& operator=(const promise_base&) = delete;
-  ~promise_base();
+  ~promise_base() {
+    if (queue_ != nullptr) leave();
+  }
 
-  static void* operator new(std::size_t bytes) { return allocate_frame(bytes); }
-  static void operator delete(void* frame) noexcept { free_frame(frame); }
+  static void* operator new(std::size_t bytes) { return allocate_frame(frame_class(bytes)); }
+  static void operator delete(void* frame, std::size_t bytes) noexcept {
+    free_frame(frame, frame_class(bytes));
+  }
 
   [[nodiscard]] std::suspend_always initial_suspend() const noexcept { return {}; }
   /// An exception of a library becomes the failure of the actor; nobody is resumed with it.
   void unhandled_exception() noexcept;
 
-  /// Enters `queue` as a child of `parent` (null: a root). With an observer, that one is told of
-  /// the end; without one the parent is resumed.
+  /// Enters `queue`; `observer` is told of the end. `parent` started it, or is null.
   void start(run_queue& queue, promise_base* parent, child_observer* observer) noexcept;
+  /// Enters the queue of `parent`, which called this one, owns it and goes on when it has ended.
+  void start_called(promise_base& parent, std::source_location where) noexcept;
+  /// One that was called has ended: it leaves its queue and its parent is ready. False, and nothing
+  /// done, for any other one and for one that has failed: `complete` ends those.
+  [[nodiscard]] bool return_to_parent() noexcept;
+  /// Tells the observer. @pre suspended for good
   void complete() noexcept;
   /// The parent does not wait for this one: `caller` does, while it is not null, or nobody.
-  void called_by(promise_base* const* caller) noexcept { caller_ = caller; }
+  void called_by(promise_base* const* caller) noexcept {
+    caller_ = caller != nullptr ? caller : &nobody;
+  }
 
   [[nodiscard]] run_queue& queue() const noexcept { return *queue_; }
   [[nodiscard]] const promise_base* parent() const noexcept { return parent_; }
   /// The coroutine that cannot go on before this one ends; null where nobody waits.
   [[nodiscard]] const promise_base* caller() const noexcept {
-    return caller_ != nullptr ? *caller_ : nullptr;
+    return caller_ != nullptr ? *caller_ : parent_;
   }
   [[nodiscard]] const std::source_location& made_at() const noexcept { return made_at_; }
   [[nodiscard]] const std::source_location& waits_at() const noexcept { return waits_at_; }
   /// What this coroutine waits for, in words, or waited for if it is ready. @pre suspended
-  [[nodiscard]] std::string waits_for(std::chrono::nanoseconds now) const {
-    const bool described = wait_ != nullptr && !ready();
-    return described ? wait_->describe_wait(now) : std::string(waits_for_);
-  }
+  [[nodiscard]] std::string waits_for(std::chrono::nanoseconds now) const;
   [[nodiscard]] bool ready() const noexcept;
   /// Only starts another coroutine: left out of what people read.
   [[nodiscard]] bool wraps() const noexcept { return wraps_; }
@@ -115,25 +124,35 @@ public:
 
 protected:
   void made(std::coroutine_handle<> self, std::source_location where, bool wraps = false) noexcept {
-    self_ = self;
+    ensure(coroutine() == self, "the frame of a coroutine is known by the place of its base");
     made_at_ = where;
     wraps_ = wraps;
   }
-  void destroy() noexcept { self_.destroy(); }
+  void destroy() noexcept { coroutine().destroy(); }
 
 private:
   friend class weir::run_queue;
 
-  std::coroutine_handle<> self_;
-  run_queue* queue_ = nullptr;
-  promise_base* parent_ = nullptr;
-  promise_base* const* caller_ = nullptr;
-  child_observer* observer_ = nullptr;
-  const char* waits_for_ = "its turn";
-  const described_wait* wait_ = nullptr;
-  std::source_location made_at_;
+  /// Who waits for one for which nobody waits.
+  static constexpr promise_base* nobody = nullptr;
+
+  void leave() noexcept;
+  [[nodiscard]] std::coroutine_handle<> coroutine() noexcept {
+    return std::coroutine_handle<promise_base>::from_promise(*this);
+  }
+  [[nodiscard]] bool called() const noexcept { return observer_ == nullptr && parent_ != nullptr; }
+
+  // A call sets few of these and a new one is zero but for `made_at_`: each store counts.
+  run_queue* queue_ = nullptr;            ///< From the start to the end.
+  promise_base* callee_ = nullptr;        ///< While this one waits for one that it called.
+  promise_base* parent_ = nullptr;        ///< May be gone, unless it called this one.
+  child_observer* observer_ = nullptr;    ///< Null in one that was called.
+  promise_base* const* caller_ = nullptr; ///< Null: `parent_`.
+  const described_wait* wait_ = nullptr; ///< Of the last wait that was no call; gone when it ended.
+  const char* waits_for_ = nullptr;      ///< Null: its turn.
   std::source_location waits_at_;
-  bool failed_ = false;
+  std::source_location made_at_;
+  std::uint64_t age_ = 0; ///< See run_queue::by_age.
   bool wraps_ = false;
 };
 
@@ -186,7 +205,8 @@ public:
   /// Makes a suspended coroutine ready: `call` before all others, `wake` behind them, `defer` in
   /// the next round only (see next_round). @pre it is not ready: what it waits for does this once
   void call(detail::promise_base& ready) noexcept {
-    if (next_ != nullptr) ready_.push_front(*next_);
+    if (next_ != nullptr) [[unlikely]]
+      put_back_next();
     next_ = &ready;
   }
   void wake(detail::promise_base& ready) noexcept { ready_.push_back(ready); }
@@ -238,7 +258,7 @@ public:
   void set_shield(scope* shield) noexcept { shield_ = shield; }
 
   /// Coroutines that were started and have neither ended nor been destroyed.
-  [[nodiscard]] std::size_t live() const { return live_.size(); }
+  [[nodiscard]] std::size_t live() const;
   /// The tree of suspended coroutines: one line each, with source locations and what it waits for.
   [[nodiscard]] std::string dump_tasks() const;
   /// " waits for a signal", " is ready", " runs".
@@ -267,8 +287,13 @@ public:
 private:
   friend class detail::promise_base;
 
+  void put_back_next() noexcept;
+  template <class Visit>
+  void each_live(Visit visit) const;
   void check_held(const char* wait, std::source_location where) const;
   void forget_holder(const detail::promise_base& gone) noexcept;
+  /// All live coroutines: none before its parent, siblings in the order in which they were started.
+  [[nodiscard]] std::vector<const detail::promise_base*> by_age() const;
 
   run_queue_host* host_ = nullptr;
   detail::frame_pool frames_;
@@ -277,7 +302,9 @@ private:
   detail::promise_base* next_ = nullptr;
   detail::link_list<detail::promise_base, detail::ready_tag> ready_;
   detail::link_list<detail::promise_base, detail::ready_tag> deferred_;
-  detail::link_list<detail::promise_base, detail::live_tag> live_;
+  /// Live coroutines with an observer. One that was called is found from the one that called it.
+  detail::link_list<detail::promise_base, detail::live_tag> observed_;
+  std::uint64_t observed_ever_ = 0;
   detail::link_list<detail::departure, detail::departure_tag> departures_;
   detail::link_list<detail::held_right, detail::held_tag> held_;
   detail::promise_base* running_ = nullptr;
@@ -290,8 +317,29 @@ private:
 
 namespace detail {
 
+inline void promise_base::start_called(promise_base& parent, std::source_location where) noexcept {
+  queue_ = parent.queue_;
+  parent_ = &parent;
+  age_ = queue_->observed_ever_;
+  parent.callee_ = this;
+  parent.waits_at_ = where;
+  queue_->call(*this);
+}
+
+inline bool promise_base::return_to_parent() noexcept {
+  if (observer_ != nullptr) [[unlikely]]
+    return false;
+  run_queue& queue = *queue_;
+  if (!queue.held_.empty()) [[unlikely]]
+    queue.forget_holder(*this);
+  parent_->callee_ = nullptr;
+  queue.call(*parent_);
+  queue_ = nullptr;
+  return true;
+}
+
 inline bool promise_base::ready() const noexcept {
-  return link<ready_tag>::linked() || (queue_ != nullptr && queue_->next_ == this);
+  return bare_link<ready_tag>::linked() || (queue_ != nullptr && queue_->next_ == this);
 }
 
 /// For a kind of wait that no lease may be held across.

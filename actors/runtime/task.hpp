@@ -32,7 +32,9 @@ public:
   explicit task_frame(handle frame) noexcept : frame_(frame) {}
   task_frame(task_frame&& other) noexcept : frame_(std::exchange(other.frame_, {})) {}
   task_frame& operator=(task_frame&&) = delete;
-  ~task_frame() { destroy(); }
+  ~task_frame() {
+    if (frame_) frame_.destroy();
+  }
 
   [[nodiscard]] task_promise<T>& promise() const noexcept { return frame_.promise(); }
   [[nodiscard]] bool alive() const noexcept { return static_cast<bool>(frame_); }
@@ -58,10 +60,7 @@ public:
   template <class Promise>
   void await_suspend(std::coroutine_handle<Promise> parent,
                      std::source_location where = std::source_location::current()) noexcept {
-    promise_base& waiting = parent.promise();
-    waiting.waiting("its callee", where);
-    child_.promise().start(waiting.queue(), &waiting, nullptr);
-    waiting.queue().call(child_.promise());
+    child_.promise().start_called(parent.promise(), where);
   }
   T await_resume() { return child_.promise().take(); }
 
@@ -69,20 +68,28 @@ private:
   task_frame<T> child_;
 };
 
-/// Tells the one who waits; may end the life of the frame.
-struct final_awaiter {
-  final_awaiter() noexcept {}
+/// Tells the observer, if there is one; that may end the life of the frame.
+class final_awaiter {
+public:
+  explicit final_awaiter(bool observed) noexcept : observed_(observed) {}
   [[nodiscard]] bool await_ready() const noexcept { return false; }
   template <class Promise>
   void await_suspend(std::coroutine_handle<Promise> ended) const noexcept {
-    ended.promise().complete();
+    if (observed_) ended.promise().complete();
   }
   void await_resume() const noexcept {}
+
+private:
+  bool observed_;
 };
 
 class awaiting_promise : public promise_base {
 public:
-  [[nodiscard]] final_awaiter final_suspend() const noexcept { return final_awaiter(); }
+  [[nodiscard]] final_awaiter final_suspend() noexcept {
+    // Here and not when it is suspended: then it would have to be found from its handle. Nothing
+    // runs before it is.
+    return final_awaiter(!return_to_parent());
+  }
 };
 
 struct sibling_tag;

@@ -80,6 +80,9 @@ void forest::plant(const plan& tree) {
 
 void forest::step(std::size_t resumptions) {
   queue_.drain(resumptions);
+  // Every one that lives is found, and what it waits for is there to be asked.
+  expect(queue_.live() <= queue_.frames().live_frames(), "a coroutine lives without a frame");
+  std::ignore = queue_.dump_tasks();
   settle_failure();
   if (!queue_.ready()) queue_.next_round();
 }

@@ -1,3 +1,4 @@
+#include "actors/runtime/simulation.hpp"
 #include "tests/runtime/actors_under_test.hpp"
 
 #include <doctest/doctest.h>
@@ -51,6 +52,25 @@ private:
     ensure(!never, "an ask that nobody answers fails");
   }
   handle<keeper_protocol> keeper_;
+};
+
+/// Fails when it is told to stop.
+class weak : public actor {
+public:
+  using protocol = weir::protocol<call<Probe, ProbeAnswered>, note<StopGroup>>;
+  explicit weak(context ctx) : actor(std::move(ctx)) {
+    serve(&weak::on_probe);
+    serve(&weak::on_stop);
+  }
+
+private:
+  task<result<message<ProbeAnswered>>> on_probe(message<Probe>) {
+    co_return pack(ProbeAnsweredT());
+  }
+  task<void> on_stop(message<StopGroup>) {
+    fail(error{errc::corrupt, "index broken"});
+    co_return;
+  }
 };
 
 std::string dump_with(graph& system, const std::string& wanted) {
@@ -121,9 +141,33 @@ TEST_SUITE("runtime/ask") {
     graph system(env);
     const auto asked = system.add<keeper>("keeper");
     REQUIRE(system.start());
-    const auto answer = system.ask_blocking(asked, probe(), within(0ns));
+    for (const auto passed : {0ns, -1ns}) {
+      const auto answer = system.ask_blocking(asked, probe(), within(passed));
+      REQUIRE(!answer);
+      CHECK(to_string(answer.error()) ==
+            "timed out: the deadline of the request has passed already "
+            "(asked of keeper: Probe)");
+    }
+    CHECK(system.counters().pending_asks == 0);
+  }
+
+  TEST_CASE("an actor that has ended refuses at once what is asked of it") {
+    simulation around({.log = [](log_level, std::string_view, std::string_view) {}});
+    graph system(around.env());
+    const auto asked = system.add<weak>("weak");
+    REQUIRE(system.start());
+    asked.tell(pack(StopGroupT()));
+    const auto ended = system.wait_blocking(1s);
+    REQUIRE(!ended);
+    CHECK(ended.error().text == "index broken");
+    const auto answer = system.ask_blocking(asked, probe(), within(1h));
     REQUIRE(!answer);
-    CHECK(answer.error().code == errc::timed_out);
+    CHECK(to_string(answer.error()) == "unavailable: the actor has ended (asked of weak: Probe)");
+    CHECK(around.elapsed() < 1s);
+    CHECK(system.stop());
+    const auto later = system.ask_blocking(asked, probe(), within(1h));
+    REQUIRE(!later);
+    CHECK(to_string(later.error()) == "cancelled: the graph was stopped");
   }
 
   TEST_CASE("a handle of nobody is answered with unavailable") {
@@ -132,7 +176,8 @@ TEST_SUITE("runtime/ask") {
     REQUIRE(system.start());
     const auto answer = system.ask_blocking(handle<keeper_protocol>(), probe(), within(1s));
     REQUIRE(!answer);
-    CHECK(answer.error().code == errc::unavailable);
+    CHECK(to_string(answer.error()) ==
+          "unavailable: the handle is not wired: nobody to ask (asked of nobody: Probe)");
   }
 
   TEST_CASE("an actor that does not serve a request of its protocol says so") {

@@ -62,6 +62,44 @@ task<void> pass_temporaries(int* live, std::shared_ptr<int> shared, int* out) {
   *out = co_await take(counted(live), shared);
 }
 
+task<int> throw_late() {
+  static_cast<void>(std::string().at(3));
+  co_return 1;
+}
+/// Its first wait is over, and gone, when it makes the call.
+task<void> sleep_then_call() {
+  co_await detail::sleep_awaiter(5ns);
+  std::ignore = co_await throw_late();
+}
+
+task<void> note_and_park(signal* until, journal* log) {
+  log->push_back("parked");
+  co_await until->raised();
+}
+task<void> spawn_and_park(signal* until, journal* log) {
+  scope children;
+  children.spawn(&note_and_park, until, log);
+  co_await park(until, log, "called");
+}
+task<void> call_between_spawns(signal* until, journal* log) {
+  scope children;
+  children.spawn(&note_and_park, until, log);
+  co_await spawn_and_park(until, log);
+}
+
+/// The functions of a dump, with their indentation.
+journal functions_of(const std::string& dump) {
+  journal names;
+  std::size_t begin = dump.find('\n') + 1;
+  for (std::size_t end = dump.find('\n', begin); end != std::string::npos;
+       end = dump.find('\n', begin)) {
+    const std::string line = dump.substr(begin, end - begin);
+    names.push_back(line.substr(0, line.find(" (")));
+    begin = end + 1;
+  }
+  return names;
+}
+
 } // namespace
 
 // A spawned function keeps what it is given in its own frame, unless it takes a reference: then a
@@ -144,6 +182,36 @@ TEST_SUITE("runtime/task") {
     CHECK(test.failures[0].origin == "test");
     CHECK(test.failures[0].text.find("basic_string::at") != std::string::npos);
     test.root.cancel();
+  }
+
+  TEST_CASE("a caller whose callee has thrown still says what it waits for") {
+    queue_under_test test;
+    test.root.spawn(&sleep_then_call);
+    test.settle();
+    test.advance(5ns);
+    REQUIRE(test.failures.size() == 1);
+    CHECK(test.queue.live() == 1);
+    const std::string text = test.queue.dump_tasks();
+    CHECK(text.find("sleep_then_call") != std::string::npos);
+    CHECK(text.find(" waits for its callee\n") != std::string::npos);
+    test.root.cancel();
+    CHECK(test.queue.live() == 0);
+  }
+
+  TEST_CASE("siblings stand in the order of their starts, called or spawned, below their parent") {
+    queue_under_test test;
+    signal until;
+    journal log;
+    test.root.spawn(&call_between_spawns, &until, &log);
+    test.root.spawn(&park, &until, &log, std::string("last"));
+    test.settle();
+    CHECK(test.queue.live() == 6);
+    CHECK(functions_of(test.queue.dump_tasks()) ==
+          journal{"  test::call_between_spawns", "    test::note_and_park",
+                  "    test::spawn_and_park", "      test::note_and_park", "      test::park",
+                  "  test::park"});
+    test.root.cancel();
+    CHECK(test.queue.live() == 0);
   }
 
   TEST_CASE("the tree of suspended coroutines names places and what they wait for") {

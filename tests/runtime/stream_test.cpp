@@ -155,7 +155,9 @@ TEST_SUITE("runtime/stream") {
     const auto endless = system.ask_blocking(to, pack(request), within(1ms));
     CHECK(endless.error().code == errc::timed_out);
     CHECK(system.stop()); // The consumer first: it was added last.
-    CHECK(lines == std::vector<std::string>{"unavailable: nobody consumes the stream any more"});
+    CHECK(lines ==
+          std::vector<std::string>{"unavailable: consumer does not read the stream any more, "
+                                   "or never read this one (asked of consumer)"});
   }
 
   TEST_CASE("a consumer that goes away ends an endless producer") {

@@ -8,43 +8,56 @@
 
 namespace weir::detail {
 
-/// One membership in one kind of list. `Tag` is how an object is in several lists at once.
+/// One membership in one kind of list. `Tag` is how an object is in several at once. Its owner
+/// unlinks it before it dies.
 template <class Tag>
-class link {
+class bare_link {
 public:
-  link() = default;
-  link(const link&) = delete;
-  link& operator=(const link&) = delete;
-  ~link() { unlink(); }
+  bare_link() = default;
+  bare_link(const bare_link&) = delete;
+  bare_link& operator=(const bare_link&) = delete;
 
-  [[nodiscard]] bool linked() const noexcept { return next_ != this; }
+  [[nodiscard]] bool linked() const noexcept { return next_ != nullptr; }
   void unlink() noexcept {
     if (!linked()) return;
     previous_->next_ = next_;
     next_->previous_ = previous_;
-    previous_ = next_ = this;
+    previous_ = next_ = nullptr;
   }
 
 private:
   template <class, class>
   friend class link_list;
 
-  void insert_before(link& position) noexcept {
+  void insert_before(bare_link& position) noexcept {
     previous_ = position.previous_;
     next_ = &position;
     previous_->next_ = this;
     position.previous_ = this;
   }
 
-  link* previous_ = this;
-  link* next_ = this;
+  // Null, not itself: a coroutine's frame has several of these, and most are never linked.
+  bare_link* previous_ = nullptr;
+  bare_link* next_ = nullptr;
 };
 
-/// A list of `Node`, which derives from `link<Tag>`. Owns nothing.
+/// One that unlinks itself when it dies.
+template <class Tag>
+class link : public bare_link<Tag> {
+public:
+  ~link() { bare_link<Tag>::unlink(); }
+};
+
+/// A list of `Node`, which derives from `link<Tag>` or `bare_link<Tag>`. Owns nothing.
 template <class Node, class Tag>
 class link_list {
 public:
-  [[nodiscard]] bool empty() const noexcept { return !head_.linked(); }
+  link_list() noexcept { head_.previous_ = head_.next_ = &head_; }
+  link_list(const link_list&) = delete;
+  link_list& operator=(const link_list&) = delete;
+  ~link_list() = default;
+
+  [[nodiscard]] bool empty() const noexcept { return head_.next_ == &head_; }
   /// @pre `node` is in no list of this kind: it saves looking
   void push_new(Node& node) noexcept { as_link(node).insert_before(head_); }
   void push_back(Node& node) noexcept {
@@ -72,7 +85,7 @@ public:
   /// Calls `visit(node)` in order; the list must not change meanwhile.
   template <class Visit>
   void each(Visit visit) const {
-    for (link<Tag>* at = head_.next_; at != &head_; at = at->next_)
+    for (bare_link<Tag>* at = head_.next_; at != &head_; at = at->next_)
       visit(*as_node(*at));
   }
   [[nodiscard]] std::size_t size() const {
@@ -82,8 +95,8 @@ public:
   }
 
 private:
-  static link<Tag>& as_link(Node& node) noexcept { return node; }
-  static Node* as_node(link<Tag>& node) noexcept { return static_cast<Node*>(&node); }
+  static bare_link<Tag>& as_link(Node& node) noexcept { return node; }
+  static Node* as_node(bare_link<Tag>& node) noexcept { return static_cast<Node*>(&node); }
 
   mutable link<Tag> head_;
 };

@@ -226,9 +226,18 @@ parcel stream_source::addressed(parcel_kind kind) const {
   return sent;
 }
 
+namespace {
+/// Why nothing goes in any more.
+error unread_by(const address& reader) {
+  if (!reader) return error{errc::unavailable, "no actor of this graph reads the stream"};
+  std::string consumer = name_of(reader);
+  std::string text = consumer + " does not read the stream any more, or never read this one";
+  return error{errc::unavailable, std::move(text), std::move(consumer)};
+}
+} // namespace
+
 result<void> stream_source::try_push(payload_ptr& item) {
-  if (cancelled_ || ended_)
-    return failure(errc::unavailable, "nobody consumes the stream any more");
+  if (cancelled_ || ended_) return failure(unread_by(consumer_));
   if (credit_ == 0)
     return failure(errc::exhausted, "the stream has no credit: its consumer is behind");
   --credit_;

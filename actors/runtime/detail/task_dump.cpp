@@ -144,15 +144,15 @@ std::string run_queue::dump_tasks() const {
   children_by_parent children;
   std::vector<const detail::promise_base*> roots;
   std::set<const detail::promise_base*> older;
-  live_.each([&](const detail::promise_base& task) {
+  for (const detail::promise_base* task : by_age()) {
     // A spawned child may outlive the one that spawned it, and a younger coroutine may have that
     // one's place in memory: only an older one is the parent.
-    if (older.contains(task.parent()))
-      children[task.parent()].push_back(&task);
+    if (older.contains(task->parent()))
+      children[task->parent()].push_back(task);
     else
-      roots.push_back(&task);
-    older.insert(&task);
-  });
+      roots.push_back(task);
+    older.insert(task);
+  }
   std::vector<std::string> lines;
   for (const auto* root : roots)
     append_tree(lines, children, *root, *this);
