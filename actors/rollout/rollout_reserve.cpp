@@ -135,6 +135,7 @@ task<result<void>> rollout::give_up(std::uint64_t group, DropReason reason) {
   if (!promoted) co_return failure(std::move(promoted.error()));
   if ((*promoted)->found()) {
     auto repay_request = pack(repayment_of(**promoted, spare->group));
+    co_await failpoint("rollout.repaying");
     if (!enforced(rule::replaced_under_one_lease)) {
       lease.release();
       lease = co_await mutations().enter();
