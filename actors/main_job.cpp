@@ -169,7 +169,9 @@ result<void> add_actors(const main_job& job, const begun_life& begun, owner_stat
                                      job.record_failed_checkpoint};
   const checkpoint_peers barrier{
       {"rollout", "trainer", "replay"}, {"dataloader", "sampler", "replay", "trainer"}, watcher};
-  life.checkpoint = actors.add<checkpoint>("checkpoint", saving, barrier, services);
+  // Gates open by themselves, and what counts is published: rule 6 lets it die.
+  const auto saver = actors.supervise("checkpoints", job.checkpoint_restarts);
+  life.checkpoint = actors.add<checkpoint>(saver, "checkpoint", saving, barrier, services);
   const auto held_out = add_validation(job, actors, *hands, watcher);
   auto device = job.parts.trainer_device();
   if (!device) return failure(std::move(device.error()));
