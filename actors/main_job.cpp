@@ -92,8 +92,8 @@ result<owner_states> build_states(const main_job& job, const begun_life& begun) 
 }
 
 /// First lines of a life in the audit log.
-void announce(event_stream& program, const begun_life& begun) {
-  program.append(incarnation_started_event{begun.run_id});
+void announce(event_stream& program, const begun_life& begun, const generation_terms& terms) {
+  program.append(incarnation_started_event{begun.run_id, terms});
   if (begun.states)
     program.append(restored_event{dataplane::to_string(begun.states->bundle.name),
                                   begun.states->bundle.content.epoch});
@@ -107,6 +107,11 @@ std::shared_ptr<bundle_store> make_store(const main_job& job, world& env, const 
   return std::make_shared<bundle_store>(
       env.storage(), std::move(directory), std::move(options), begun.known,
       begun.states ? std::optional(begun.states->bundle) : std::nullopt);
+}
+
+/// That generators can be given.
+weight_version oldest_version(const trainer_image& image) {
+  return image.earlier.empty() ? image.version : image.earlier.front().version;
 }
 
 /// The actors without durable state.
@@ -169,7 +174,9 @@ result<void> add_actors(const main_job& job, const begun_life& begun, owner_stat
                                      job.record_failed_checkpoint};
   const checkpoint_peers barrier{
       {"rollout", "trainer", "replay"}, {"dataloader", "sampler", "replay", "trainer"}, watcher};
-  life.checkpoint = actors.add<checkpoint>("checkpoint", saving, barrier, services);
+  // Gates open by themselves, and what counts is published: rule 6 lets it die.
+  const auto saver = actors.supervise("checkpoints", job.checkpoint_restarts);
+  life.checkpoint = actors.add<checkpoint>(saver, "checkpoint", saving, barrier, services);
   const auto held_out = add_validation(job, actors, *hands, watcher);
   auto device = job.parts.trainer_device();
   if (!device) return failure(std::move(device.error()));
@@ -184,8 +191,7 @@ result<void> add_actors(const main_job& job, const begun_life& begun, owner_stat
                       trainer_state(states.trainer, job.trainer.earlier_versions),
                       begun.states.has_value(), *life.log);
   rollout_options rolling = job.rollout;
-  if (rolling.pins)
-    rolling.pins->oldest = states.trainer.version.value - states.trainer.earlier.size();
+  if (rolling.pins) rolling.pins->oldest = oldest_version(states.trainer).value;
   actors.add<rollout>("rollout", rolling,
                       rollout_peers{loader, ledger, buffer, hands->generators, hands->environments},
                       job.codec, *life.log, counters);
@@ -200,7 +206,9 @@ result<composed_life> compose(const main_job& job, world& env, const begun_life&
                      states.replay.rows,
                      std::make_unique<graph>(env, graph_options{.life = begun.life}),
                      {}};
-  announce(life.program, begun);
+  generation_terms terms{job.policy->window(), {}};
+  if (job.rollout.pins) terms.oldest_pin = oldest_version(states.trainer);
+  announce(life.program, begun, terms);
   auto store = make_store(job, env, begun, std::move(directory));
   if (auto added = add_actors(job, begun, std::move(states), life, std::move(store)); !added)
     return failure(std::move(added.error()));

@@ -79,7 +79,8 @@ struct main_job {
 
   std::uint64_t generators = 1;
   std::uint64_t environments = 1;
-  supervision_options generator_restarts; ///< Beyond them, the run ends with their history.
+  supervision_options generator_restarts;  ///< Beyond them, the run ends with their history.
+  supervision_options checkpoint_restarts; ///< The same.
   main_job_parts parts;
 };
 

@@ -258,6 +258,7 @@ void auditor::apply(const incarnation_node& node, std::size_t from, std::size_t 
 void auditor::play(std::size_t index) {
   const incarnation_node& node = nodes_[index];
   const auto start = history_.here();
+  history_.begin_life(node.log.terms);
   std::size_t position = 0;
   for (std::size_t cut = 0; cut < node.log.cuts.size(); ++cut) {
     apply(node, position, node.region_ends[cut]);

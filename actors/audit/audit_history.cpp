@@ -183,29 +183,71 @@ void group_history::check_label(const event_place& place, const group_event& wha
 
 void group_history::check_versions(const event_place& place, const group_event& what,
                                    const group_record& record) {
-  // Of an ordinary admission alone: a new stamp may demand weights that are yet to come. It is
-  // then no label, but the earliest start, and is compared below.
-  if (what.from == group_state::reserved && what.reason != event_reason::restamped)
-    check_label(place, what, what.admission_version, "admission");
+  check_admission_version(place, what, record);
   check_label(place, what, what.start_version, "start");
   check_label(place, what, what.end_version, "end");
   if (what.to != group_state::ready || what.from != group_state::admitted) return;
-  if (!record.start_version || !record.end_version) {
+  if (!record.start_version || !record.end_version)
     problem(place, audit_rule::versions,
             name_of(what.group) + " is ready without a start and an end version");
-    return;
-  }
+  else if (totals_.terms && totals_.terms->oldest_pin)
+    check_pin(place, what, record);
+  else
+    check_made_by(place, what, record);
+}
+
+/// An admission bears the version that is live. A stamp that is given anew may demand a later one,
+/// so late that its group is no more than W old when its step trains.
+void group_history::check_admission_version(const event_place& place, const group_event& what,
+                                            const group_record& record) {
+  if (what.to != group_state::admitted || !what.admission_version) return;
+  const bool is_ordinary =
+      what.from == group_state::reserved && what.reason != event_reason::restamped;
+  if (is_ordinary) return check_label(place, what, what.admission_version, "admission");
+  if (!totals_.terms || *what.admission_version <= totals_.version) return;
+  const std::uint64_t window = totals_.terms->window;
+  const std::uint64_t demanded = what.admission_version->value + window;
+  if (record.target_step >= 0 && demanded <= static_cast<std::uint64_t>(record.target_step)) return;
+  problem(place, audit_rule::versions,
+          name_of(what.group) + " may start on version " +
+              std::to_string(what.admission_version->value) + " at the earliest, for step " +
+              std::to_string(record.target_step) + " with a window of " + std::to_string(window));
+}
+
+/// A group starts on its admission version or a later one.
+void group_history::check_made_by(const event_place& place, const group_event& what,
+                                  const group_record& record) {
   const weight_version admission = record.admission_version.value_or(weight_version(0));
-  // A pinned group names its version by its step, and may be admitted when later ones are live.
-  const bool pinned = record.target_step >= 0 && *record.start_version == *record.end_version &&
-                      record.start_version->value + record.window.value_or(0) >=
-                          static_cast<std::uint64_t>(record.target_step);
-  const bool started_in_time = pinned || admission <= *record.start_version;
+  // A log that does not say whether weights were pinned may hold pinned groups.
+  const bool may_be_pinned = !totals_.terms && record.target_step >= 0 &&
+                             *record.start_version == *record.end_version &&
+                             record.start_version->value + record.window.value_or(0) >=
+                                 static_cast<std::uint64_t>(record.target_step);
+  const bool started_in_time = may_be_pinned || admission <= *record.start_version;
   if (started_in_time && *record.start_version <= *record.end_version) return;
   problem(place, audit_rule::versions,
           name_of(what.group) + ": admission version " + std::to_string(admission.value) +
               ", start version " + std::to_string(record.start_version->value) + ", end version " +
               std::to_string(record.end_version->value) + " are not in this order");
+}
+
+/// With pinned weights one version makes a group, and its step says which.
+void group_history::check_pin(const event_place& place, const group_event& what,
+                              const group_record& record) {
+  if (record.target_step < 0) {
+    problem(place, audit_rule::versions, name_of(what.group) + " is pinned and has no step");
+    return;
+  }
+  const auto target = static_cast<std::uint64_t>(record.target_step);
+  const std::uint64_t window = std::min(totals_.terms->window, target);
+  const weight_version pin = std::max(*totals_.terms->oldest_pin, weight_version(target - window));
+  if (*record.start_version == pin && *record.end_version == pin) return;
+  problem(place, audit_rule::versions,
+          name_of(what.group) + " was made by versions " +
+              std::to_string(record.start_version->value) + " to " +
+              std::to_string(record.end_version->value) + ", and step " + std::to_string(target) +
+              " with a window of " + std::to_string(totals_.terms->window) + " pins it to " +
+              std::to_string(pin.value));
 }
 
 void group_history::check_claim(const event_place& place, const group_event& what,

@@ -34,6 +34,9 @@ public:
   /// Undoes everything since the mark. @pre Marks are gone back to in reverse order.
   void go_back(const mark& to);
 
+  /// What the events that follow go by; absent where the log does not say.
+  void begin_life(const std::optional<generation_terms>& terms) { totals_.terms = terms; }
+
   void apply(const event_place& place, std::string_view owner, const group_event& what);
   void apply(const event_place& place, std::string_view owner, const handed_out_event& what);
   void apply(const event_place& place, std::string_view owner, const step_finished_event& what);
@@ -76,6 +79,7 @@ private:
     std::map<group_id, weight_version> claimed;
     /// Largest trainer's version of a consumed group.
     std::optional<weight_version> newest_consumed;
+    std::optional<generation_terms> terms;
     std::string ledger_owner;
     std::string data_owner;
   };
@@ -92,6 +96,10 @@ private:
                    const std::optional<weight_version>& version, std::string_view label);
   void check_versions(const event_place& place, const group_event& what,
                       const group_record& record);
+  void check_admission_version(const event_place& place, const group_event& what,
+                               const group_record& record);
+  void check_made_by(const event_place& place, const group_event& what, const group_record& record);
+  void check_pin(const event_place& place, const group_event& what, const group_record& record);
   void check_claim(const event_place& place, const group_event& what, const group_record& record);
   void check_sample(const event_place& place, const handed_out_event& what);
   void check_sample(const event_place& place, const group_event& what, group_record& record);

@@ -124,8 +124,9 @@ private:
     log_.restored.emplace(log_.lines, std::move(what));
   }
 
-  void keep(const event_record&, std::uint32_t, const incarnation_started_event&) {
+  void keep(const event_record&, std::uint32_t, const incarnation_started_event& what) {
     if (log_.lines != 1) problem("an incarnation starts with the first line");
+    log_.terms = what.terms;
   }
 
   void keep(const event_record&, std::uint32_t, const run_finished_event& what) {

@@ -62,6 +62,7 @@ struct incarnation_log {
   /// In the order of the log, which is that of their epochs.
   std::vector<logged_cut> cuts;
   std::vector<std::pair<std::uint64_t, published_event>> published;
+  std::optional<generation_terms> terms;
   std::optional<std::pair<std::uint64_t, restored_event>> restored;
   std::optional<std::pair<std::uint64_t, finish_reason>> finished;
 

@@ -183,9 +183,21 @@ struct restored_event {
   friend bool operator==(const restored_event&, const restored_event&) = default;
 };
 
+/// What an incarnation goes by when it admits and generates groups.
+struct generation_terms {
+  /// W, of its sampler.
+  std::uint64_t window = 0;
+  /// With pinned weights: the oldest version that exists. A group is made by the later one of it
+  /// and target step - W.
+  std::optional<weight_version> oldest_pin = {};
+
+  friend bool operator==(const generation_terms&, const generation_terms&) = default;
+};
+
 /// checkpoint: first line of every incarnation. Without a `restored` after it, the run is new.
 struct incarnation_started_event {
   std::string run;
+  std::optional<generation_terms> terms = {}; ///< Absent in logs of older programs.
 
   friend bool operator==(const incarnation_started_event&,
                          const incarnation_started_event&) = default;

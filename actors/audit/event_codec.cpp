@@ -161,6 +161,9 @@ void write_event(std::string& out, const restored_event& what) {
 
 void write_event(std::string& out, const incarnation_started_event& what) {
   write_field(out, "u", what.run);
+  if (!what.terms) return;
+  write_field(out, "w", what.terms->window);
+  write_version(out, "pv", what.terms->oldest_pin);
 }
 
 void write_event(std::string& out, const run_finished_event& what) {
@@ -283,6 +286,9 @@ void read_event(detail::line_reader& line, restored_event& what) {
 
 void read_event(detail::line_reader& line, incarnation_started_event& what) {
   what.run = read_text(line, "u");
+  if (!line.has_key("w")) return;
+  what.terms.emplace().window = line.number();
+  what.terms->oldest_pin = read_version(line, "pv");
 }
 
 void read_event(detail::line_reader& line, run_finished_event& what) {

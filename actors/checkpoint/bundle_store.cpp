@@ -47,15 +47,19 @@ bundle_store::bundle_store(dataplane::disk& storage,
 
 result<std::shared_ptr<unfinished_bundle>> bundle_store::begin(const cut_facts& cut,
                                                                std::optional<double> metric) {
+  const std::lock_guard guard(one_call_);
+  if (auto fine = check_in_time(cut.epoch); !fine) return failure(std::move(fine.error()));
+  if (unfinished_ != nullptr) throw_away(*unfinished_);
   auto writer = dataplane::bundle_writer::begin(storage_, options_.checkpoint_directory, cut.epoch);
   if (!writer) return failure(std::move(writer.error()));
   auto bundle = std::make_shared<unfinished_bundle>(
       unfinished_bundle{std::move(*writer), cut, metric, {}, std::nullopt});
+  unfinished_ = bundle;
   const auto* const twin = same_step(static_cast<std::uint64_t>(cut.trainer_step));
   if (twin == nullptr) return bundle;
   auto linked = bundle->writer.link_folder(*twin, "policy");
   if (!linked) {
-    bundle->writer.discard();
+    throw_away(*bundle);
     return failure(std::move(linked.error()));
   }
   bundle->policy_from = dataplane::to_string(twin->name);
@@ -78,11 +82,38 @@ result<void> bundle_store::add_training_info(unfinished_bundle& bundle) const {
   return bundle.writer.add(std::move(*finished));
 }
 
+void bundle_store::discard(unfinished_bundle& bundle) {
+  const std::lock_guard guard(one_call_);
+  throw_away(bundle);
+}
+
+std::optional<published_event> bundle_store::fence(epoch_id epoch) {
+  const std::lock_guard guard(one_call_);
+  fence_ = std::max(fence_, epoch);
+  if (unfinished_ != nullptr && unfinished_->cut.epoch < fence_) throw_away(*unfinished_);
+  return published_;
+}
+
+void bundle_store::throw_away(unfinished_bundle& bundle) {
+  if (!std::exchange(bundle.ended, true)) bundle.writer.discard();
+}
+
+/// A call of a life that died may come after the next life has begun.
+result<void> bundle_store::check_in_time(epoch_id epoch) const {
+  if (epoch >= fence_) return {};
+  return failure(errc::conflict, "the bundle of epoch " + to_string(epoch) +
+                                     " comes after its checkpoint actor was replaced");
+}
+
 result<published_bundle> bundle_store::publish(unfinished_bundle& bundle) {
+  const std::lock_guard guard(one_call_);
+  if (auto fine = check_in_time(bundle.cut.epoch); !fine) return failure(std::move(fine.error()));
+  ensure(!bundle.ended, "a bundle that was discarded is not published");
   if (auto added = add_training_info(bundle); !added) {
-    bundle.writer.discard();
+    throw_away(bundle);
     return failure(std::move(added.error()));
   }
+  bundle.ended = true;
   dataplane::publication what;
   what.run_id = options_.run_id;
   what.step = static_cast<std::uint64_t>(bundle.cut.trainer_step);
@@ -104,6 +135,7 @@ result<published_bundle> bundle_store::publish(unfinished_bundle& bundle) {
   newest_ = published->published;
   known_.push_back(published->published);
   outcome.name = dataplane::to_string(newest_->name);
+  published_ = published_event{outcome.name, bundle.cut.epoch, outcome.parent};
   for (const auto& file : newest_->content.files)
     outcome.bytes += file.bytes;
   outcome.pointer_failure = published->pointer_failure;
@@ -111,6 +143,7 @@ result<published_bundle> bundle_store::publish(unfinished_bundle& bundle) {
 }
 
 result<void> bundle_store::retire() {
+  const std::lock_guard guard(one_call_);
   std::vector<dataplane::bundle_standing> standings;
   for (const dataplane::bundle& bundle : known_) {
     dataplane::bundle_standing standing;
@@ -130,6 +163,7 @@ result<void> bundle_store::retire() {
 }
 
 std::string bundle_store::newest_name() const {
+  const std::lock_guard guard(one_call_);
   return newest_ ? dataplane::to_string(newest_->name) : std::string();
 }
 

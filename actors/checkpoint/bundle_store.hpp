@@ -1,5 +1,6 @@
 /// The published bundles of a run, and how the next one comes to be. No actor: called on the
-/// blocking pool, one call at a time.
+/// blocking pool. A checkpoint actor calls one after the other; what a life of it left running when
+/// it died goes on beside those of the next life, so that each call holds a lock.
 #pragma once
 
 #include "actors/checkpoint/barrier_state.hpp"
@@ -10,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -33,6 +35,7 @@ struct unfinished_bundle {
   /// Name of the bundle whose policy was linked, or empty.
   std::string policy_from;
   std::optional<error> failed; ///< First failure of a section.
+  bool ended = false;          ///< Published, given up, or thrown away.
 };
 
 /// What a publication came to.
@@ -50,13 +53,20 @@ public:
                bundle_store_options options, std::vector<dataplane::bundle> known,
                std::optional<dataplane::bundle> restored);
 
-  /// Makes the directory of the unfinished bundle. The policy of a published bundle of the same
+  /// Makes the directory of the unfinished bundle, and throws away what a life that died left
+  /// unfinished. The policy of a published bundle of the same
   /// step and history is linked instead of written again.
   [[nodiscard]] result<std::shared_ptr<unfinished_bundle>> begin(const cut_facts& cut,
                                                                  std::optional<double> metric);
   /// Publishes, in the order of bundle_writer.hpp, with `training_info.json` added. The events
-  /// up to the cut are durable before.
+  /// up to the cut are durable before. Errors: conflict after a fence, or when it was discarded.
   [[nodiscard]] result<published_bundle> publish(unfinished_bundle& bundle);
+  /// Throws a bundle away that will not be published.
+  void discard(unfinished_bundle& bundle);
+  /// The same for one of an epoch below this one, and from here on no bundle of such an epoch is
+  /// begun or published: the life that wrote it died. Returns what was published last, if anything:
+  /// that life may have had no time to say so.
+  std::optional<published_event> fence(epoch_id epoch);
   /// Retires what the policy does not keep. An error is for the log: the next call tries again.
   [[nodiscard]] result<void> retire();
 
@@ -64,9 +74,15 @@ public:
   [[nodiscard]] std::string newest_name() const;
 
 private:
+  static void throw_away(unfinished_bundle& bundle);
   [[nodiscard]] const dataplane::bundle* same_step(std::uint64_t step) const;
+  [[nodiscard]] result<void> check_in_time(epoch_id epoch) const;
   [[nodiscard]] result<void> add_training_info(unfinished_bundle& bundle) const;
 
+  mutable std::mutex one_call_;
+  epoch_id fence_ = {};
+  std::optional<published_event> published_;
+  std::shared_ptr<unfinished_bundle> unfinished_;
   dataplane::disk& storage_;
   std::shared_ptr<dataplane::run_directory> directory_;
   bundle_store_options options_;

@@ -3,6 +3,7 @@
 #include "actors/checkpoint/balance.hpp"
 #include "actors/checkpoint/participant.hpp"
 #include "actors/runtime/combinators.hpp"
+#include "actors/runtime/fail_run.hpp"
 #include "actors/runtime/offload.hpp"
 
 #include <algorithm>
@@ -54,9 +55,11 @@ std::int64_t nanoseconds(std::chrono::nanoseconds duration) {
 checkpoint::checkpoint(context ctx, checkpoint_options options, checkpoint_peers peers,
                        checkpoint_services services)
     : actor(ctx), options_(std::move(options)), peers_(std::move(peers)), self_(std::move(ctx)),
-      services_(std::move(services)), events_(*services_.log, name()),
-      barrier_(options_.barrier, life(), 1, peers_.origins, peers_.owners, options_.restored),
-      schedule_(options_.schedule, clock().now()) {
+      services_(std::move(services)),
+      barrier_(options_.barrier, life(), ++services_.lives->begun, peers_.origins, peers_.owners,
+               options_.restored && services_.lives->begun == 1),
+      schedule_(options_.schedule, clock().now()), fenced_(services_.lives->begun == 1) {
+  if (!services_.lives->events) services_.lives->events.emplace(*services_.log, name());
   serve(&checkpoint::on_request);
   serve(&checkpoint::on_periodic);
 }
@@ -67,6 +70,7 @@ task<void> checkpoint::run() {
     fail(std::move(found.error()));
     co_return;
   }
+  if (!fenced_) children().spawn(&checkpoint::abort_earlier_life, this);
   while (true) {
     std::int64_t next = now() + nanoseconds(idle);
     next = std::min(next, barrier_.deadline().value_or(next));
@@ -104,6 +108,32 @@ result<void> checkpoint::find_participants() {
     owners_.emplace(name, found);
   }
   return {};
+}
+
+/// Gates that are closed for an epoch of the life before open, and its captures are dropped: nobody
+/// waits for the hold limit. An epoch without a number is above all of that life, and below ours.
+task<void> checkpoint::abort_earlier_life() {
+  const epoch_id above{life().value, services_.lives->begun, 0};
+  AbortEpochT note;
+  note.epoch = wire_epoch(above);
+  const auto told = pack(note);
+  for (const auto& [name, origin] : origins_)
+    origin.tell(told);
+  for (const auto& [name, owner] : owners_)
+    if (!origins_.contains(name)) owner.tell(told);
+  const auto store = services_.store;
+  auto work = [store, above] { return store->fence(above); };
+  auto published = co_await offload(std::move(work));
+  if (published) log_published(*published);
+  fenced_ = true;
+  fence_raised_.raise();
+}
+
+/// Every bundle of this incarnation once, whichever life published it.
+void checkpoint::log_published(const published_event& what) {
+  if (what.epoch <= services_.lives->newest_logged) return;
+  services_.lives->newest_logged = what.epoch;
+  services_.lives->events->append(what);
 }
 
 task<void> checkpoint::wait_for_change() {
@@ -169,13 +199,13 @@ void checkpoint::perform_one(const barrier_effect& effect) {
   } else if (const auto* ready = std::get_if<publish_cut>(&effect)) {
     conversations_.spawn(&checkpoint::publish, this, ready->cut);
   } else if (const auto* done = std::get_if<answer_published>(&effect)) {
-    settle(done->tickets, newest_.value_or(CheckpointPublishedT()));
+    settle(done->tickets, services_.lives->newest.value_or(CheckpointPublishedT()));
   } else if (const auto* refused = std::get_if<answer_refused>(&effect)) {
     log(log_level::error, "no bundle: " + to_string(refused->why));
     if (services_.record_failure) services_.record_failure(refused->why);
     settle(refused->tickets, failure(refused->why));
   } else if (const auto* end = std::get_if<end_run>(&effect)) {
-    fail(end->why);
+    fail_run(self_, end->why); // Another life of this actor would find the same state.
   }
 }
 
@@ -244,11 +274,11 @@ task<void> checkpoint::publish(cut_facts cut) {
     perform(barrier_.publish_failed(now(), cut.epoch, published.error()));
     co_return;
   }
-  newest_ = *published;
-  peers_.observer.tell(pack(*newest_));
+  services_.lives->newest = *published;
+  peers_.observer.tell(pack(*published));
   if (services_.record) {
     checkpoint_record record;
-    record.published = *newest_;
+    record.published = *published;
     record.tokens_while_writing = services_.counters->tokens_generated.load() - tokens_before;
     services_.record(record);
   }
@@ -258,10 +288,12 @@ task<void> checkpoint::publish(cut_facts cut) {
 
 task<result<CheckpointPublishedT>> checkpoint::write_and_publish(cut_facts cut) {
   const std::int64_t began = now();
+  while (!fenced_) // Bundles are logged in the order in which they are published.
+    co_await fence_raised_.raised();
   const auto store = services_.store;
   const auto events = services_.log;
   const auto metric = metric_;
-  events_.append(cut_event{cut.epoch, cut.owners, cut.tallies});
+  services_.lives->events->append(cut_event{cut.epoch, cut.owners, cut.tallies});
   auto make_directory = [store, cut, metric] { return store->begin(cut, metric); };
   auto bundle = co_await offload(std::move(make_directory));
   if (!bundle) co_return failure(std::move(bundle.error()));
@@ -270,14 +302,14 @@ task<result<CheckpointPublishedT>> checkpoint::write_and_publish(cut_facts cut) 
   const auto unfinished = *bundle;
   auto finish = [store, events, unfinished]() -> result<published_bundle> {
     if (auto durable = events->sync(); !durable) {
-      unfinished->writer.discard();
+      store->discard(*unfinished);
       return failure(std::move(durable.error()));
     }
     return store->publish(*unfinished);
   };
   auto published = co_await offload(std::move(finish));
   if (!published) co_return failure(std::move(published.error()));
-  events_.append(published_event{published->name, cut.epoch, published->parent});
+  log_published({published->name, cut.epoch, published->parent});
   if (published->pointer_failure)
     log(log_level::warning, published->name + " is published, but `latest` does not name it: " +
                                 to_string(*published->pointer_failure));
@@ -299,8 +331,9 @@ task<result<void>> checkpoint::write_sections(std::shared_ptr<unfinished_bundle>
     writing.spawn(&checkpoint::write_section, this, bundle, owner);
   co_await writing.joined();
   if (!bundle->failed) co_return result<void>();
-  auto discard = [bundle] {
-    bundle->writer.discard();
+  const auto store = services_.store;
+  auto discard = [store, bundle] {
+    store->discard(*bundle);
     return true;
   };
   auto discarded = co_await offload(std::move(discard));

@@ -3,7 +3,8 @@
 /// Who is asked what and when is `barrier_state`'s; this shell sends what it says, and feeds the
 /// answers back. Off the barrier it has the owners write their captured sections side by side, then
 /// publishes and retires on the blocking pool. It may die, hang or be cut off at any point: gates
-/// open by themselves, and a bundle counts only once it is published.
+/// open by themselves, and a bundle counts only once it is published. Restarted in place, it first
+/// aborts what its life before left open, and numbers its epochs above those of that life.
 ///
 /// Waits on: origins (quiesced, resumed), owners (captured, section written), the disk.
 #pragma once
@@ -57,13 +58,22 @@ struct checkpoint_record {
   std::string reason;
 };
 
-/// What it works with. `store` and `log` are used on pool threads, one call at a time each.
+/// What the lives of a checkpoint actor share; its own, and empty at first.
+struct checkpoint_lives {
+  std::uint64_t begun = 0;
+  std::optional<event_stream> events; ///< Its events are numbered from life to life.
+  std::optional<CheckpointPublishedT> newest;
+  epoch_id newest_logged = {}; ///< Of the newest `published_event`.
+};
+
+/// What it works with. `store` and `log` are used on pool threads.
 struct checkpoint_services {
   std::shared_ptr<bundle_store> store;
   std::shared_ptr<event_log> log;
   std::shared_ptr<run_counters> counters;
   std::function<void(const checkpoint_record&)> record;      ///< May be empty. Called on the actor.
   std::function<void(const error& why)> record_failure = {}; ///< The same, for one that failed.
+  std::shared_ptr<checkpoint_lives> lives = std::make_shared<checkpoint_lives>();
 };
 
 class checkpoint : public actor {
@@ -101,8 +111,10 @@ private:
   task<void> sleep(std::chrono::nanoseconds rest);
 
   [[nodiscard]] result<void> find_participants();
+  task<void> abort_earlier_life();
   void perform(const barrier_effects& effects);
   void perform_one(const barrier_effect& effect);
+  void log_published(const published_event& what);
   void settle(const std::vector<request_ticket>& tickets,
               const result<CheckpointPublishedT>& answer);
   [[nodiscard]] request_ticket issue(std::string reason);
@@ -116,15 +128,15 @@ private:
   std::map<std::string, handle<origin_protocol>> origins_;
   std::map<std::string, handle<owner_protocol>> owners_;
   const checkpoint_services services_;
-  event_stream events_;
   barrier_state barrier_;
   schedule_state schedule_;
   std::map<std::uint64_t, ticket> tickets_;
   std::uint64_t next_ticket_ = 1;
   std::optional<double> metric_;
-  std::optional<CheckpointPublishedT> newest_;
+  bool fenced_; ///< Nothing of an earlier life is published any more.
   signal changed_;
   signal answered_;
+  signal fence_raised_;
   scope conversations_;
 };
 

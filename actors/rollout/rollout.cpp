@@ -79,19 +79,6 @@ weight_version newest_version(const TokenBatch& batch) {
   return newest;
 }
 
-result<std::vector<ledger_record>> records_of(const UnfinishedListed& listed) {
-  std::vector<ledger_record> records;
-  for (flatbuffers::uoffset_t i = 0; listed.groups() != nullptr && i < listed.groups()->size();
-       ++i) {
-    LedgerRecordT packed;
-    listed.groups()->Get(i)->UnPackTo(&packed);
-    auto record = unpack_record(packed);
-    if (!record) return failure(std::move(record.error()));
-    records.push_back(std::move(*record));
-  }
-  return records;
-}
-
 admission_outcome outcome_of(const BatchAdmitted& answer) {
   admission_outcome outcome;
   outcome.admitted = answer.admitted();
@@ -165,7 +152,7 @@ task<result<void>> rollout::recover() {
   auto request = pack(ListUnfinishedT());
   auto listed = co_await peers_.sampler.ask(request, within(options_.request_timeout));
   if (!listed) co_return failure(std::move(listed.error()));
-  auto records = records_of(**listed);
+  auto records = records_of((*listed)->groups());
   if (!records) co_return failure(std::move(records.error()));
   recovery_plan plan = plan_recovery(*records, (*listed)->next_admission(), options_.failures);
   plan.spares = (*listed)->spares();

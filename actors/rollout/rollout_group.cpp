@@ -107,6 +107,24 @@ unpack_prompts(const flatbuffers::Vector<flatbuffers::Offset<Prompt>>& prompts) 
   return unpacked;
 }
 
+result<ledger_record> record_of(const LedgerRecord& packed) {
+  LedgerRecordT unpacked;
+  packed.UnPackTo(&unpacked);
+  return unpack_record(unpacked);
+}
+
+result<std::vector<ledger_record>>
+records_of(const flatbuffers::Vector<flatbuffers::Offset<LedgerRecord>>* packed) {
+  std::vector<ledger_record> records;
+  if (packed == nullptr) return records;
+  for (const LedgerRecord* one : *packed) {
+    auto record = record_of(*one);
+    if (!record) return failure(std::move(record.error()));
+    records.push_back(std::move(*record));
+  }
+  return records;
+}
+
 ReserveBatchT cursor_move_of(const prompt_batch& batch) {
   ReserveBatchT move;
   move.first_group = batch.first_group;

@@ -72,6 +72,11 @@ using group_ptr = std::shared_ptr<rollout_group>;
 /// The staging request of a finished group: prompt and completion tokens in one row per sibling.
 [[nodiscard]] StageGroupT staged_form(const rollout_group& group);
 
+/// Records as messages carry them; none for an absent list. Errors: those of `unpack_record`.
+[[nodiscard]] result<ledger_record> record_of(const LedgerRecord& packed);
+[[nodiscard]] result<std::vector<ledger_record>>
+records_of(const flatbuffers::Vector<flatbuffers::Offset<LedgerRecord>>* packed);
+
 /// The requests of a group's life, filled in.
 [[nodiscard]] std::vector<PromptT>
 unpack_prompts(const flatbuffers::Vector<flatbuffers::Offset<Prompt>>& prompts);

@@ -11,12 +11,6 @@ namespace weir {
 
 namespace {
 
-result<ledger_record> record_of(const LedgerRecord& packed) {
-  LedgerRecordT unpacked;
-  packed.UnPackTo(&unpacked);
-  return unpack_record(unpacked);
-}
-
 PromoteGroupT promotion_into(const ledger_record& place) {
   PromoteGroupT want;
   want.target_step = place.target_step;
@@ -90,14 +84,7 @@ task<result<std::vector<ledger_record>>> rollout::drain(next_supply next) {
   auto drained = co_await peers_.sampler.ask(lease, request, within(options_.request_timeout));
   if (!drained) co_return failure(std::move(drained.error()));
   state_.spares_are((*drained)->spares());
-  std::vector<ledger_record> records;
-  for (flatbuffers::uoffset_t i = 0;
-       (*drained)->groups() != nullptr && i < (*drained)->groups()->size(); ++i) {
-    auto record = record_of(*(*drained)->groups()->Get(i));
-    if (!record) co_return failure(std::move(record.error()));
-    records.push_back(std::move(*record));
-  }
-  co_return records;
+  co_return records_of((*drained)->groups());
 }
 
 /// A group that failed for good leaves the ledger. Where a spare takes its place, a finished group
@@ -135,6 +122,7 @@ task<result<void>> rollout::give_up(std::uint64_t group, DropReason reason) {
   if (!promoted) co_return failure(std::move(promoted.error()));
   if ((*promoted)->found()) {
     auto repay_request = pack(repayment_of(**promoted, spare->group));
+    co_await failpoint("rollout.repaying");
     if (!enforced(rule::replaced_under_one_lease)) {
       lease.release();
       lease = co_await mutations().enter();

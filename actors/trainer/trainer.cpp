@@ -29,6 +29,14 @@ write_policies(const learner& policies, const trainer_image& image, const sectio
   return written;
 }
 
+/// Of a save that somebody waits for, where the checkpoint actor dies under it.
+constexpr int save_attempts_max = 10;
+constexpr std::chrono::milliseconds save_pause(500);
+
+/// Of one sample of the warm-up; a judge that died is back after such a pause.
+constexpr std::size_t judgements_max = 5;
+constexpr std::chrono::seconds judgement_pause(1);
+
 } // namespace
 
 trainer::trainer(context ctx, trainer_options options, trainer_peers peers, trainer_engine engine,
@@ -359,17 +367,28 @@ task<result<void>> trainer::save(std::string reason) {
   want.metric = metric.value_or(0.0);
   want.has_metric = metric.has_value();
   auto request = pack(want);
-  auto published = co_await peers_.checkpoint.ask(request, within(options_.save_timeout));
-  if (!published) co_return failure(std::move(published.error()));
-  co_return result<void>();
+  for (int attempt = 1;; ++attempt) {
+    auto published = co_await peers_.checkpoint.ask(request, within(options_.save_timeout));
+    if (published) co_return result<void>();
+    // It died before it answered, and is restarted in place.
+    const bool again = published.error().code == errc::unavailable && attempt < save_attempts_max;
+    if (!again) co_return failure(std::move(published.error()));
+    co_await clock().after(save_pause);
+  }
 }
 
 /// Before a step is consumed: the save of an earlier step must be cut, or its bundle would hold a
-/// later step. A checkpoint that takes too long is given up waiting for; the run goes on.
+/// later step. A checkpoint that takes too long is asked for again, in the end given up waiting for;
+/// the run goes on.
 task<result<void>> trainer::await_cut() {
   if (!uncut_save_) co_return result<void>();
   const auto wanted = static_cast<std::int64_t>(*uncut_save_);
-  auto cut = co_await with_deadline(cut_reached(wanted), within(options_.save_timeout));
+  const std::int64_t last = clock().now() + options_.save_timeout.count();
+  auto cut = co_await with_deadline(cut_reached(wanted), within(options_.save_again));
+  while (!cut && clock().now() < last) {
+    request_save(*uncut_save_);
+    cut = co_await with_deadline(cut_reached(wanted), within(options_.save_again));
+  }
   if (!cut)
     log(log_level::warning, "the save of step " + std::to_string(wanted) + " was not cut in time");
   uncut_save_.reset();

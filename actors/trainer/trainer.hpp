@@ -73,6 +73,9 @@ struct trainer_options {
   std::chrono::nanoseconds attendance = std::chrono::seconds(20);
   /// Until a bundle that the trainer waits for is published, or its cut was made.
   std::chrono::nanoseconds save_timeout = std::chrono::seconds(60);
+  /// A save that is not cut for so long is asked for again: its request may have died with the
+  /// checkpoint actor. Longer than a barrier may take.
+  std::chrono::nanoseconds save_again = std::chrono::seconds(20);
 };
 
 /// Everybody the trainer asks.

@@ -271,6 +271,84 @@ TEST_SUITE("actors/audit/versions") {
     }
   }
 
+  TEST_CASE("pinned weights: the step of a group says which version makes all of it") {
+    run_log run(1000);
+    run.start(generation_terms{.window = 1, .oldest_pin = weight_version(0)});
+    for (int step = 0; step < 2; ++step) {
+      run.reserve(1);
+      const auto group = static_cast<std::uint64_t>(step);
+      run.admit(group, step);
+      auto what = moved(group, group_state::admitted, group_state::ready);
+      what.start_version = what.end_version = weight_version(0); // max(0, step - 1)
+      run.now.groups[group] = group_state::ready;
+      run.append("replay", what);
+      run.train({group});
+    }
+    run.reserve(1);
+    run.admit(2, 2); // At version 2: by version 1.
+    auto what = moved(2, group_state::admitted, group_state::ready);
+    SUBCASE("by that one, below its admission version") {
+      what.start_version = what.end_version = weight_version(1);
+      run.append("replay", what);
+      CHECK(run.audited().clean());
+    }
+    SUBCASE("by the one that was live") {
+      what.start_version = what.end_version = weight_version(2);
+      run.append("replay", what);
+      CHECK(only(run.audited(), audit_rule::versions) ==
+            "group 2 was made by versions 2 to 2, and step 2 with a window of 1 pins it to 1");
+    }
+    SUBCASE("by two") {
+      what.start_version = weight_version(1);
+      what.end_version = weight_version(2);
+      run.append("replay", what);
+      has_part(only(run.audited(), audit_rule::versions), "was made by versions 1 to 2");
+    }
+  }
+
+  TEST_CASE("pinned weights after a resume: the oldest version that exists, where it is later") {
+    run_log run(1000);
+    run.start(generation_terms{.window = 3, .oldest_pin = weight_version(1)});
+    run.reserve(1);
+    run.finish_step();
+    run.admit(0, 1);
+    auto what = moved(0, group_state::admitted, group_state::ready);
+    what.start_version = what.end_version = weight_version(1);
+    run.append("replay", what);
+    CHECK(run.audited().clean());
+  }
+
+  TEST_CASE("without pins one version does not excuse a start before the admission") {
+    run_log run(1000);
+    run.start(generation_terms{.window = 1});
+    run.finish_step();
+    run.finish_step();
+    run.reserve(1);
+    run.admit(0, 2);
+    auto what = moved(0, group_state::admitted, group_state::ready);
+    what.start_version = what.end_version = weight_version(1);
+    run.append("replay", what);
+    CHECK(only(run.audited(), audit_rule::versions) ==
+          "group 0: admission version 2, start version 1, end version 1 are not in this order");
+  }
+
+  TEST_CASE("a new stamp demands no weights that its step could not wait for") {
+    run_log run(1000);
+    run.start(generation_terms{.window = 1});
+    run.reserve(1);
+    run.admit(0, 0);
+    auto what = moved(0, group_state::admitted, group_state::admitted);
+    what.reason = event_reason::restamped;
+    what.target_step = 3;
+    what.admission_version = weight_version(2); // With one version of look-ahead.
+    run.append("sampler", what);
+    CHECK(run.audited().clean());
+    what.admission_version = weight_version(3);
+    run.append("sampler", what);
+    CHECK(only(run.audited(), audit_rule::versions) ==
+          "group 0 may start on version 3 at the earliest, for step 3 with a window of 1");
+  }
+
   TEST_CASE("a claim names the version that the trainer has") {
     run_log run = sound_run();
     auto what = moved(4, group_state::ready, group_state::claimed);

@@ -61,6 +61,9 @@ std::vector<event> examples() {
       published_event{.bundle = "step_12", .epoch = {3, 1, 7}, .parent = ""},
       restored_event{.bundle = "step_12.1", .epoch = {2, 1, 4}},
       incarnation_started_event{.run = "a \"run\"\\ of\n\xc3\xa4\x7f"},
+      incarnation_started_event{.run = "r", .terms = generation_terms{.window = 2}},
+      incarnation_started_event{
+          .run = "r", .terms = generation_terms{.window = 0, .oldest_pin = weight_version(7)}},
       run_finished_event{.reason = finish_reason::steps_reached},
   };
 }

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,12 +33,12 @@ public:
 
   explicit run_log(std::uint64_t epoch_length = 1'000'000) : epoch_length_(epoch_length) {}
 
-  void start() {
+  void start(const std::optional<generation_terms>& terms = {}) {
     texts_.emplace_back();
     names_.push_back("events-" + std::to_string(texts_.size()) + ".jsonl");
     sequences_.clear();
     cuts_ = 0;
-    append("checkpoint", incarnation_started_event{.run = "r"});
+    append("checkpoint", incarnation_started_event{.run = "r", .terms = terms});
   }
   void restore(const saved& from) {
     start();

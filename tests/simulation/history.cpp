@@ -108,10 +108,9 @@ result<life_end> history::live_in(simulation& around, const std::optional<crash_
 
 /// What the program does before its graph runs.
 result<void> history::begin(simulation& around, const main_job& given) {
-  auto held = dataplane::run_directory::acquire(disk_, run_directory_path, {{1, "host"}, "now"});
-  if (!held) return failure(std::move(held.error()));
-  directory_ = std::make_shared<dataplane::run_directory>(std::move(*held));
-  if (auto made = dataplane::make_directories(disk_, checkpoint_directory_path); !made) return made;
+  auto opened = open_run_directory(disk_);
+  if (!opened) return failure(std::move(opened.error()));
+  directory_ = std::move(*opened);
   main_job job = given;
   job.record_checkpoint = [this, &given](const checkpoint_record& record) {
     confirmed_ = dataplane::parse_bundle_name(record.published.bundle);

@@ -16,15 +16,12 @@ constexpr std::uint64_t life_steps_max = 3'000'000;
 
 result<composed_life> compose(const run_plan& plan, const main_job& job, simulation& around,
                               test::crash_disk& disk) {
-  auto held = dataplane::run_directory::acquire(disk, run_directory_path, {{1, "host"}, "now"});
-  if (!held) return failure(std::move(held.error()));
-  auto directory = std::make_shared<dataplane::run_directory>(std::move(*held));
-  if (auto made = dataplane::make_directories(disk, checkpoint_directory_path); !made)
-    return failure(std::move(made.error()));
+  auto directory = open_run_directory(disk);
+  if (!directory) return failure(std::move(directory.error()));
   const auto fine = [](const restored_states&) { return result<void>(); };
-  auto begun = begin_life(disk, *directory, request_of(plan, job), "run", fine);
+  auto begun = begin_life(disk, **directory, request_of(plan, job), "run", fine);
   if (!begun) return failure(std::move(begun.error()));
-  return compose_life(job, around.env(), *begun, directory);
+  return compose_life(job, around.env(), *begun, *directory);
 }
 
 result<void> run(composed_life& life, simulation& around) {

@@ -201,6 +201,14 @@ main_job tiny_job(const run_plan& plan, const sampler_choice& sampler, world& en
   return job;
 }
 
+result<std::shared_ptr<dataplane::run_directory>> open_run_directory(dataplane::disk& storage) {
+  auto held = dataplane::run_directory::acquire(storage, run_directory_path, {{1, "host"}, "now"});
+  if (!held) return failure(std::move(held.error()));
+  if (auto made = dataplane::make_directories(storage, checkpoint_directory_path); !made)
+    return failure(std::move(made.error()));
+  return std::make_shared<dataplane::run_directory>(std::move(*held));
+}
+
 restore_request request_of(const run_plan& plan, const main_job& job) {
   restore_request request;
   request.run_directory = run_directory_path;

@@ -18,6 +18,10 @@ inline constexpr const char* checkpoint_directory_path = "/run/checkpoints";
 [[nodiscard]] main_job tiny_job(const run_plan& plan, const sampler_choice& sampler, world& env,
                                 const std::shared_ptr<observed>& seen);
 
+/// The run directory with its lock, and the directory of its bundles.
+[[nodiscard]] result<std::shared_ptr<dataplane::run_directory>>
+open_run_directory(dataplane::disk& storage);
+
 [[nodiscard]] restore_request request_of(const run_plan& plan, const main_job& job);
 
 } // namespace weir::sim
