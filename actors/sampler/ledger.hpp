@@ -83,7 +83,7 @@ struct ledger_record {
   friend bool operator==(const ledger_record&, const ledger_record&) = default;
 };
 
-/// The record of a prompt that nothing but its handing out is known of: RESERVED, without admission.
+/// The record of a prompt of which only its handing out is known: RESERVED, without admission.
 [[nodiscard]] ledger_record record_of(const group_reservation& prompt);
 
 /// Dispatch order: admitted before reserved, by dispatch index or admission, then by group.
