@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -41,6 +42,16 @@ public:
       granted.push_back(group);
     }
     return granted;
+  }
+
+  /// The next group in line.
+  [[nodiscard]] std::optional<group_id> first_waiting() const {
+    return waiting_.empty() ? std::nullopt : std::optional(waiting_.begin()->second);
+  }
+  /// Grants a request at once, over the limit if need be. @pre The group waits.
+  void grant_over(group_id group) {
+    ensure(give_back(group), "a group that gets a permit waits for one");
+    overdraw(group);
   }
 
   /// Gives a restored group its permit, over the limit if need be. @pre It holds none.

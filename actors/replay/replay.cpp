@@ -315,6 +315,7 @@ void replay::clear_rows(std::span<const row_id> rows) {
 /// Something moved: whoever waits for a permit, for room or for a batch looks again.
 void replay::changed() {
   std::ignore = state_.grant_permits(); // Those who got one look for themselves.
+  std::ignore = state_.grant_due(version_);
   counters_->groups_buffered.store(state_.buffered(), std::memory_order_relaxed);
   changed_.raise();
 }

@@ -1,5 +1,6 @@
 #include "actors/replay/replay_state.hpp"
 
+#include "actors/sampler/checked_policy.hpp"
 #include "messages/rule.hpp"
 
 #include <algorithm>
@@ -85,6 +86,19 @@ std::vector<group_id> replay_state::grant_permits() {
   std::vector<group_id> granted = permits_.grant();
   for (const group_id group : granted)
     slots_.insert(slot_of(starts_.at(group)));
+  return granted;
+}
+
+std::vector<group_id> replay_state::grant_due(weight_version version) {
+  std::vector<group_id> granted;
+  if (!policy_->stamps()) return granted; // What is READY is selected then, and makes room.
+  while (const auto first = permits_.first_waiting()) {
+    const start_request& start = starts_.at(*first);
+    if (start.target_step > static_cast<std::int64_t>(version.value)) break;
+    permits_.grant_over(*first);
+    slots_.insert(slot_of(start));
+    granted.push_back(*first);
+  }
   return granted;
 }
 
@@ -225,11 +239,10 @@ result<void> replay_state::check_progress(std::uint64_t step, std::uint64_t grou
   const std::string cause = supply_end_ ? "no further group will come (" + *supply_end_ + ")"
                                         : "the buffer is full (async_rl.max_buffered_rollouts " +
                                               std::to_string(permits_.permits_max()) + ")";
-  return failure(errc::exhausted, "sampler " + std::string(policy_->name()) + ": selects " +
-                                      std::to_string(chosen) + " of the " + std::to_string(groups) +
-                                      " groups that step " + std::to_string(step) +
-                                      " needs, although " + std::to_string(useful) +
-                                      " are ready and " + cause);
+  return failure(errc::exhausted, title_of(*policy_) + ": selects " + std::to_string(chosen) +
+                                      " of the " + std::to_string(groups) + " groups that step " +
+                                      std::to_string(step) + " needs, although " +
+                                      std::to_string(useful) + " are ready and " + cause);
 }
 
 result<std::vector<replay_record>>
@@ -239,8 +252,7 @@ replay_state::ready_records(std::span<const group_id> groups) const {
   for (const group_id group : groups) {
     const replay_record* record = image_.find(group);
     if (record == nullptr || record->claimed_for >= 0 || !seen.insert(group).second)
-      return failure(errc::invalid_argument, "sampler " + std::string(policy_->name()) + " named " +
-                                                 name_of(group) +
+      return failure(errc::invalid_argument, title_of(*policy_) + " named " + name_of(group) +
                                                  ", which is not ready, or named it twice");
     records.push_back(*record);
   }

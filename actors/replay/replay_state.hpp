@@ -109,6 +109,9 @@ public:
   [[nodiscard]] result<void> request_start(const start_request& request);
   /// Starts waiting groups while permits are free; returns them in dispatch order.
   [[nodiscard]] std::vector<group_id> grant_permits();
+  /// Starts those that the step at `version` is stamped for, over the limit if need be: a restored
+  /// buffer may be full of later steps' groups, which only this step's end makes room for.
+  [[nodiscard]] std::vector<group_id> grant_due(weight_version version);
   [[nodiscard]] bool started(group_id group) const { return permits_.holds(group); }
   /// Whether the step at `version` cannot be filled without this started group: its stamp is due,
   /// or, without stamps, no started group is older. Such a group is staged whatever the store

@@ -2,6 +2,8 @@
 
 #include "messages/limits.hpp"
 
+#include <array>
+#include <atomic>
 #include <cctype>
 #include <exception>
 #include <set>
@@ -23,6 +25,11 @@ struct declarations {
   bool supports_buffer_checkpoint = false;
 };
 
+/// What a run asks, with the words of errors.
+enum class question : std::uint8_t { admits, stamp, select, evict, abort_in_flight };
+constexpr std::array<const char*, 5> question_names = {"admits", "stamp", "select", "evict",
+                                                       "abort_in_flight"};
+
 constexpr std::size_t name_bytes_max = 64;
 constexpr std::uint64_t window_max = 1'000'000;
 
@@ -36,17 +43,16 @@ std::string count_of(std::uint64_t groups) {
 
 /// Calls code of a user's own; what it throws becomes an error that says where.
 template <class Call>
-auto guarded(const std::string& who, const char* question, Call call) -> decltype(call()) {
+auto guarded(const std::string& who, const char* asked, Call call) -> decltype(call()) {
   try {
     auto answer = call();
     if (!answer)
-      return failure(answer.error().code, who + ": " + question + ": " + answer.error().text);
+      return failure(answer.error().code, who + ": " + asked + ": " + answer.error().text);
     return answer;
   } catch (const std::exception& thrown) {
-    return failure(errc::invalid_argument, who + ": " + question + " threw: " + thrown.what());
+    return failure(errc::invalid_argument, who + ": " + asked + " threw: " + thrown.what());
   } catch (...) {
-    return failure(errc::invalid_argument,
-                   who + ": " + question + " threw what is no std::exception");
+    return failure(errc::invalid_argument, who + ": " + asked + " threw what is no std::exception");
   }
 }
 
@@ -99,7 +105,18 @@ public:
   [[nodiscard]] result<std::vector<group_id>>
   abort_in_flight(const slot_view& slots, weight_version version) const override;
 
+  [[nodiscard]] const std::string& who() const { return who_; }
+  [[nodiscard]] std::optional<std::string> unanswered() const;
+
 private:
+  template <class Call>
+  auto ask(question what, Call call) const {
+    const auto index = static_cast<std::size_t>(what);
+    ++asking_[index];
+    auto answer = guarded(who_, question_names[index], std::move(call));
+    --asking_[index];
+    return answer;
+  }
   [[nodiscard]] tl::unexpected<error> wrong(std::string text) const {
     return failure(errc::invalid_argument, who_ + ": " + std::move(text));
   }
@@ -112,11 +129,19 @@ private:
   std::string who_; ///< "sampler fair (libfair.so:fair)".
   declarations said_;
   std::uint64_t groups_per_step_;
+  /// Questions that are with it now, by kind.
+  mutable std::array<std::atomic<std::uint32_t>, question_names.size()> asking_ = {};
 };
+
+std::optional<std::string> checked_policy::unanswered() const {
+  for (std::size_t index = 0; index < asking_.size(); ++index)
+    if (asking_[index] > 0) return who_ + " has not answered " + question_names[index];
+  return std::nullopt;
+}
 
 /// Batches that were admitted and not trained yet must fit into what it declared.
 result<bool> checked_policy::admits(std::int64_t dispatched, weight_version live) const {
-  auto open = guarded(who_, "admits", [&] { return custom_->admits(dispatched, live); });
+  auto open = ask(question::admits, [&] { return custom_->admits(dispatched, live); });
   if (!open) return open;
   const std::string batch = std::to_string(dispatched + 1);
   if (!said_.gated && !*open)
@@ -134,7 +159,7 @@ result<bool> checked_policy::admits(std::int64_t dispatched, weight_version live
 
 result<std::int64_t> checked_policy::stamp(std::int64_t dispatch_index) const {
   const auto asked = [this](std::int64_t index) {
-    return guarded(who_, "stamp", [&] { return custom_->stamp(index); });
+    return ask(question::stamp, [&] { return custom_->stamp(index); });
   };
   auto step = asked(dispatch_index);
   if (!step) return step;
@@ -188,7 +213,7 @@ result<std::vector<group_id>> checked_policy::select(const slot_view& slots,
                                                      const selection& wanted) const {
   if (auto fine = check_selection(wanted); !fine) return failure(std::move(fine.error()));
   const slot_view seen = wanted.ready_prefix_only ? ready_prefix(slots) : slots;
-  auto chosen = guarded(who_, "select", [&] { return custom_->select(seen, wanted); });
+  auto chosen = ask(question::select, [&] { return custom_->select(seen, wanted); });
   if (!chosen || chosen->empty()) return chosen;
   if (chosen->size() > wanted.groups_max || chosen->size() < wanted.groups_min)
     return wrong("select: took " + count_of(chosen->size()) + " for step " +
@@ -207,7 +232,7 @@ result<std::vector<group_id>> checked_policy::select(const slot_view& slots,
 
 result<std::vector<group_id>> checked_policy::evict(const slot_view& slots,
                                                     weight_version version) const {
-  auto stale = guarded(who_, "evict", [&] { return custom_->evict(slots, version); });
+  auto stale = ask(question::evict, [&] { return custom_->evict(slots, version); });
   if (!stale) return stale;
   if (auto fine = check_named(slots, *stale, "evict: gave up ", true); !fine)
     return failure(std::move(fine.error()));
@@ -217,7 +242,7 @@ result<std::vector<group_id>> checked_policy::evict(const slot_view& slots,
 result<std::vector<group_id>> checked_policy::abort_in_flight(const slot_view& slots,
                                                               weight_version version) const {
   auto stale =
-      guarded(who_, "abort_in_flight", [&] { return custom_->abort_in_flight(slots, version); });
+      ask(question::abort_in_flight, [&] { return custom_->abort_in_flight(slots, version); });
   if (!stale) return stale;
   if (auto fine = check_named(slots, *stale, "abort_in_flight: gave up ", false); !fine)
     return failure(std::move(fine.error()));
@@ -253,6 +278,16 @@ result<std::shared_ptr<const sampler_policy>> checked(std::shared_ptr<const samp
   const std::string who = "sampler " + said->name + " (" + source + ")";
   return std::make_shared<const checked_policy>(std::move(custom), who, std::move(*said),
                                                 groups_per_step);
+}
+
+std::string title_of(const sampler_policy& policy) {
+  const auto* custom = dynamic_cast<const checked_policy*>(&policy);
+  return custom != nullptr ? custom->who() : "sampler " + std::string(policy.name());
+}
+
+std::optional<std::string> unanswered(const sampler_policy& policy) {
+  const auto* custom = dynamic_cast<const checked_policy*>(&policy);
+  return custom != nullptr ? custom->unanswered() : std::nullopt;
 }
 
 } // namespace weir

@@ -14,13 +14,17 @@
 /// | has a gate and declared none                    | the batch that waits                     |
 /// | stamps though it declared none, or backwards    | the stamps                               |
 /// | selects nothing although nothing else can come  | replay notices (replay_state::outlook)   |
-/// | never opens its gate                            | the stall watchdog names it              |
+/// | never opens its gate, or selects nothing behind | the trainer notices (supply_watch), once |
+/// | one that is shut                                | it has waited for the stall timeout      |
+/// | does not come back from a question              | the watchdog names the actor that asked, |
+/// |                                                 | `unanswered` the sampler and question    |
 #pragma once
 
 #include "actors/sampler/sampler_policy.hpp"
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace weir {
@@ -33,5 +37,12 @@ namespace weir {
 [[nodiscard]] result<std::shared_ptr<const sampler_policy>>
 checked(std::shared_ptr<const sampler_policy> custom, std::string source,
         std::uint64_t groups_per_step);
+
+/// How errors name a sampler: "sampler fair (libfair.so:fair)", or "sampler in_order".
+[[nodiscard]] std::string title_of(const sampler_policy& policy);
+
+/// "sampler fair (libfair.so:fair) has not answered select" while a question is with a sampler of
+/// a user's own, else nothing. From any thread: for the error of a run that does not get on.
+[[nodiscard]] std::optional<std::string> unanswered(const sampler_policy& policy);
 
 } // namespace weir

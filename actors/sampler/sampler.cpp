@@ -235,6 +235,7 @@ task<result<message<UnfinishedListed>>> sampler::on_list(message<ListUnfinished>
   UnfinishedListedT answer;
   answer.next_admission = state_.next_admission();
   answer.spares = state_.spares();
+  answer.version = state_.capture().live_version.value;
   for (const ledger_record& record : state_.unfinished())
     answer.groups.push_back(pack_record(record));
   co_return pack(answer);
@@ -243,6 +244,7 @@ task<result<message<UnfinishedListed>>> sampler::on_list(message<ListUnfinished>
 task<result<message<TargetRead>>> sampler::on_target(message<ReadTarget> request) {
   TargetReadT answer;
   answer.groups = state_.target(request->step());
+  answer.shut_gate = state_.shut_gate();
   co_return pack(answer);
 }
 

@@ -1,5 +1,6 @@
 #include "actors/sampler/sampler_state.hpp"
 
+#include "actors/sampler/checked_policy.hpp"
 #include "messages/limits.hpp"
 #include "messages/rule.hpp"
 
@@ -101,6 +102,14 @@ result<std::uint64_t> sampler_state::reserve(std::uint64_t admission,
 
 result<bool> sampler_state::may_admit() const {
   return policy_->admits(image_.dispatch_index, image_.live_version);
+}
+
+std::string sampler_state::shut_gate() const {
+  if (reserved_.empty() || image_.admitted.count > 0) return {};
+  const auto open = may_admit();
+  if (!open || *open) return {}; // What is wrong with it is an error of the admission.
+  return title_of(*policy_) + " keeps batch " + std::to_string(next_dispatch_index()) +
+         " waiting at version " + std::to_string(image_.live_version.value);
 }
 
 result<admission_outcome> sampler_state::admit(std::uint64_t admission, event_stream& events,

@@ -93,6 +93,9 @@ public:
   /// Whether the next dispatch batch may be admitted. Promises nothing: `admit` decides.
   /// Errors: of a policy of a user's own; the run must end.
   [[nodiscard]] result<bool> may_admit() const;
+  /// While a RESERVED batch waits at the gate and no group is in flight: who keeps which batch
+  /// waiting. Then only the trainer can open it. Else empty.
+  [[nodiscard]] std::string shut_gate() const;
   /// Index that the next admission gets.
   [[nodiscard]] std::int64_t next_dispatch_index() const { return image_.dispatch_index + 1; }
 

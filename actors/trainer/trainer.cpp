@@ -44,6 +44,7 @@ trainer::trainer(context ctx, trainer_options options, trainer_peers peers, trai
     : participant(std::move(ctx), barrier_role::both, events), options_(options),
       peers_(std::move(peers)), engine_(std::move(engine)), state_(std::move(state)),
       restored_(restored), warmed_up_(restored || options.warmup.max_steps == 0),
+      supply_(options.watchdog),
       publisher_(clock(), peers_.generators,
                  {.transfer_timeout = options_.weights_timeout, .attendance = options_.attendance},
                  [this](const std::string& text) { log(log_level::warning, text); }) {}
@@ -237,21 +238,37 @@ task<result<std::optional<trainer::batch>>> trainer::next_chunk() {
     if ((*needed)->groups() <= facts_.groups) co_return std::optional<batch>(std::in_place);
     const std::uint64_t lacking = (*needed)->groups() - facts_.groups;
     const std::uint64_t least = std::min(lacking, options_.groups_per_chunk_min);
+    if (auto fed = watch_supply(text_of((*needed)->shut_gate()), lacking); !fed)
+      co_return failure(std::move(fed.error()));
     AwaitBatchT wait;
     wait.step = state_.step();
     wait.version = state_.version().value;
     wait.groups = lacking;
     wait.groups_min = least;
     auto wait_request = pack(wait);
-    auto ready = co_await peers_.replay.ask(wait_request, within(options_.batch_timeout));
+    auto ready = co_await peers_.replay.ask(wait_request, within(batch_patience()));
     if (!ready && ready.error().code == errc::timed_out) continue; // Look at the target again.
     if (!ready) co_return failure(std::move(ready.error()));
     if ((*ready)->end_of_data()) co_return std::optional<batch>();
     if ((*ready)->available() < least) continue; // A group was given up: as above.
     auto claimed = co_await shielded(claim(least, lacking));
     if (!claimed) co_return failure(std::move(claimed.error()));
-    if (!claimed->empty()) co_return std::optional<batch>(std::move(*claimed));
+    if (claimed->empty()) continue;
+    supply_.fed();
+    co_return std::optional<batch>(std::move(*claimed));
   }
+}
+
+/// A step that nothing can fill ends the run, or is warned of: as the watchdog shall.
+result<void> trainer::watch_supply(const std::string& shut_gate, std::uint64_t lacking) {
+  auto fed = supply_.waits(state_.step(), lacking, shut_gate, clock().now());
+  if (fed || options_.watchdog.action == stall_action::abort) return fed;
+  log(log_level::warning, to_string(fed.error()));
+  return {};
+}
+
+std::chrono::nanoseconds trainer::batch_patience() const {
+  return std::min(options_.batch_timeout, options_.watchdog.interval);
 }
 
 task<result<trainer::batch>> trainer::claim(std::uint64_t groups_min, std::uint64_t groups) {

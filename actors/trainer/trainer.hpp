@@ -18,6 +18,7 @@
 #include "actors/protocols.hpp"
 #include "actors/trainer/learner.hpp"
 #include "actors/trainer/step_facts.hpp"
+#include "actors/trainer/supply_watch.hpp"
 #include "actors/trainer/trainer_state.hpp"
 #include "actors/trainer/weight_publisher.hpp"
 #include "kernels/device_stream.hpp"
@@ -27,6 +28,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace weir {
@@ -66,6 +68,8 @@ struct trainer_options {
   std::chrono::nanoseconds request_timeout = std::chrono::seconds(30);
   /// How long one wait for a batch lasts before it is asked again.
   std::chrono::nanoseconds batch_timeout = std::chrono::seconds(60);
+  /// For a step that nothing can fill; a wait for a batch is no longer than its interval, either.
+  watchdog_options watchdog;
   /// Until new weights are live on every generator.
   std::chrono::nanoseconds weights_timeout = std::chrono::seconds(60);
   std::chrono::nanoseconds env_timeout = std::chrono::seconds(60);
@@ -126,6 +130,8 @@ private:
   task<result<bool>> train_step();
   task<result<bool>> train_chunks();
   task<result<std::optional<batch>>> next_chunk();
+  [[nodiscard]] result<void> watch_supply(const std::string& shut_gate, std::uint64_t lacking);
+  [[nodiscard]] std::chrono::nanoseconds batch_patience() const;
   task<result<batch>> claim(std::uint64_t groups_min, std::uint64_t groups);
   task<result<void>> consume(std::uint64_t step, bool save);
   [[nodiscard]] result<void> switch_captured(std::uint64_t step);
@@ -161,6 +167,7 @@ private:
   /// Step whose periodic save was asked for and is not cut yet.
   std::optional<std::uint64_t> uncut_save_;
   step_facts facts_; ///< Of the step at hand.
+  supply_watch supply_;
   weight_publisher publisher_;
 };
 

@@ -1,6 +1,7 @@
 #include "examples/weir/life.hpp"
 
 #include "actors/generator/generator.hpp"
+#include "actors/sampler/checked_policy.hpp"
 #include "examples/weir/observer.hpp"
 #include "kernels/device_stream.hpp"
 #include "kernels/parallel.hpp"
@@ -135,6 +136,7 @@ trainer_options trainer_options_of(const run_config& config) {
   options.env_timeout = seconds(config.async_rl.rollout_failure.env_timeout_s);
   options.groups_per_chunk_min = config.async_rl.min_groups_for_streaming_train;
   options.earlier_versions = earlier_versions(config);
+  options.watchdog = watchdog_options_of(config);
   options.attendance =
       std::min(options.attendance, seconds(config.async_rl.stall_watchdog.stall_timeout_s) / 4);
   options.validation = validation_schedule_of(config);
@@ -241,6 +243,7 @@ main_job main_job_of(const job& work, const std::shared_ptr<run_output>& output)
   made.loader = loader_options_of(config);
   made.rollout = rollout_options_of(config);
   made.rollout.limits.stamps = work.policy->stamps(); // A custom sampler's, too.
+  if (!work.policy->stamps()) made.rollout.limits.reserve_low = 0;
   made.codec = text_codec_of(work);
   made.held_out = work.held_out;
   made.validation = validation_options_of(config);
@@ -268,6 +271,8 @@ result<life_end> live(life_parts parts, const std::function<bool()>& interrupted
   auto ended = wait_for_end(*running, parts, interrupted);
   if (auto stopped = running->actors->stop(); !stopped && ended)
     ended = failure(std::move(stopped.error()));
+  if (!ended && ended.error().code == errc::timed_out)
+    if (const auto asked = unanswered(*work.policy)) ended.error().text += "\n" + *asked;
   auto logged = end_life(*running, reason_of(ended, parts.output->done_reason()));
   if (!logged && ended) return failure(std::move(logged.error()));
   return ended;

@@ -181,6 +181,24 @@ TEST_SUITE("actors/checked_policy") {
               .starts_with("sampler mine (libmine.so:mine): abort_in_flight threw: "));
   }
 
+  TEST_CASE("a question that a sampler sits on is named") {
+    std::optional<std::string> meanwhile;
+    const sampler_policy* asked = nullptr;
+    script plays;
+    plays.chooses = [&] {
+      meanwhile = unanswered(*asked);
+      return std::vector<group_id>();
+    };
+    const auto policy = wrapped(plays);
+    REQUIRE(policy.has_value());
+    asked = policy->get();
+    CHECK_FALSE(unanswered(*asked).has_value());
+    REQUIRE(asked->select(some_slots().view(), {}).has_value());
+    CHECK(meanwhile == "sampler mine (libmine.so:mine) has not answered select");
+    CHECK_FALSE(unanswered(*asked).has_value());
+    CHECK_FALSE(unanswered(*policy_of("windowed")).has_value());
+  }
+
   TEST_CASE("groups that are unknown, doubled or not ready are not taken") {
     const std::string who = "sampler mine (libmine.so:mine): select: took ";
     CHECK(text_of(selected(choosing(ids({4, 9})))) == who + "group 9, which is not in the buffer");
@@ -277,13 +295,13 @@ TEST_SUITE("actors/checked_policy") {
     const auto full = buffer.outlook(0, weight_version(0), 2);
     REQUIRE_FALSE(full.has_value());
     CHECK(full.error().text ==
-          "sampler mine: selects 0 of the 2 groups that step 0 needs, although "
+          "sampler mine (libmine.so:mine): selects 0 of the 2 groups that step 0 needs, although "
           "4 are ready and the buffer is full (async_rl.max_buffered_rollouts "
           "4)");
     buffer.end_supply("the dataset is exhausted");
     CHECK(buffer.outlook(0, weight_version(0), 2).error().text ==
-          "sampler mine: selects 0 of the 2 groups that step 0 needs, although 4 are ready and no "
-          "further group will come (the dataset is exhausted)");
+          "sampler mine (libmine.so:mine): selects 0 of the 2 groups that step 0 needs, although "
+          "4 are ready and no further group will come (the dataset is exhausted)");
     CHECK(buffer.outlook(0, weight_version(0), 5)->prospect == batch_prospect::ended);
   }
 }

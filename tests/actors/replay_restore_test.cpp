@@ -123,6 +123,22 @@ TEST_SUITE("actors/replay_restore") {
     state.check_invariants();
   }
 
+  TEST_CASE("a group of the open step starts though later ones overdraw the permits") {
+    replay_state state = in_order_replay(3);
+    REQUIRE(state.load(some_image()).has_value());
+    REQUIRE(state.request_start({.group = group_id(8), .dispatch_index = 4, .target_step = 4})
+                .has_value());
+    REQUIRE(state.request_start({.group = group_id(15), .dispatch_index = 6, .target_step = 6})
+                .has_value());
+    CHECK(state.grant_permits().empty());
+    CHECK(state.grant_due(weight_version(3)).empty());
+    CHECK(state.grant_due(weight_version(4)) == ids({8}));
+    CHECK(state.grant_due(weight_version(5)).empty());
+    CHECK(state.started(group_id(8)));
+    CHECK(state.permits().taken() == 5);
+    state.check_invariants();
+  }
+
   TEST_CASE("an index is loaded whole, and only into an empty replay") {
     replay_state state = in_order_replay(64);
     REQUIRE(state.load(some_image()).has_value());

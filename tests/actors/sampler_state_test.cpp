@@ -107,6 +107,20 @@ TEST_SUITE("actors/sampler_state") {
     CHECK(open->dispatch_index == 1);
   }
 
+  TEST_CASE("a gate that is shut is told of while nothing is in flight") {
+    event_log log;
+    sampler_state state = in_order_state(0);
+    CHECK(state.shut_gate().empty());
+    const auto first = admit_batch(state, 0, 3, log);
+    REQUIRE(state.reserve(1, reservations(3, 3), log.stream, 1).has_value());
+    CHECK(state.shut_gate().empty()); // The first batch may still open it.
+    for (const group_id group : first.groups)
+      REQUIRE(state.release(group, 0).has_value());
+    CHECK(state.shut_gate() == "sampler in_order keeps batch 1 waiting at version 0");
+    REQUIRE(state.version_live(weight_version(1)));
+    CHECK(state.shut_gate().empty());
+  }
+
   TEST_CASE("a batch is admitted exactly once") {
     event_log log;
     sampler_state state = in_order_state();

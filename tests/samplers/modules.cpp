@@ -1,5 +1,6 @@
 // What the tests load as shared objects: samplers that work, and symbols that are none.
 #include "examples/sampler/dispatch_order.hpp"
+#include "tests/samplers/bad_samplers.hpp"
 
 #include <array>
 #include <cstdint>
@@ -107,6 +108,21 @@ extern "C" const weir::sampler_plugin empty_sampler;
 const weir::sampler_plugin empty_sampler(&make_nothing);
 extern "C" const weir::sampler_plugin failing_sampler;
 const weir::sampler_plugin failing_sampler(&fail_to_make);
+
+extern "C" const weir::sampler_plugin throwing_sampler;
+const weir::sampler_plugin throwing_sampler(&weir::test::make_bad<weir::test::throwing>);
+extern "C" const weir::sampler_plugin inventing_sampler;
+const weir::sampler_plugin inventing_sampler(&weir::test::make_bad<weir::test::inventing>);
+extern "C" const weir::sampler_plugin shutting_sampler;
+const weir::sampler_plugin shutting_sampler(&weir::test::make_bad<weir::test::shutting>);
+extern "C" const weir::sampler_plugin refusing_sampler;
+const weir::sampler_plugin refusing_sampler(&weir::test::make_bad<weir::test::refusing>);
+extern "C" const weir::sampler_plugin crowding_sampler;
+const weir::sampler_plugin crowding_sampler(&weir::test::make_bad<weir::test::crowding>);
+extern "C" const weir::sampler_plugin hesitating_sampler;
+const weir::sampler_plugin hesitating_sampler(&weir::test::make_bad<weir::test::hesitating>);
+extern "C" const weir::sampler_plugin sleeping_sampler;
+const weir::sampler_plugin sleeping_sampler(&weir::test::make_bad<weir::test::sleeping>);
 
 extern "C" const foreign_plugin foreign_sampler;
 const foreign_plugin foreign_sampler;
