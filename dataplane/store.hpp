@@ -119,6 +119,10 @@ public:
   /// The row with this key, staged or committed.
   [[nodiscard]] std::optional<row_id> find_key(std::string_view partition,
                                                std::string_view key) const;
+  /// The values of one tag, row by row; nothing where a row has no such tag. `not_found` names the
+  /// first row that is not there. Costs the rows.
+  [[nodiscard]] result<std::vector<std::optional<tag_value>>>
+  tag_values(std::string_view partition, std::span<const row_id> rows, std::string_view name) const;
   /// A row without its payload, staged or committed.
   [[nodiscard]] result<row_summary> describe(std::string_view partition, row_id row) const;
 
