@@ -270,7 +270,7 @@ result<life_end> live(life_parts parts, const std::function<bool()>& interrupted
   if (auto started = running->actors->start(); !started) return failure(std::move(started.error()));
   auto ended = wait_for_end(*running, parts, interrupted);
   auto stopped = running->actors->stop();
-  // An actor that does not end is one that a policy keeps: say which, before the process dies of it.
+  // An actor that a policy keeps does not end: say which, before the process dies of it.
   if (const auto asked = unanswered(*work.policy); asked && !stopped)
     parts.output->log(log_level::error, "program", *asked);
   if (!stopped && ended) ended = failure(std::move(stopped.error()));
