@@ -77,9 +77,12 @@ result<owner_states> build_states(const main_job& job, const begun_life& begun) 
   built.replay.rows->restore(states.rows);
   if (states.changes.buffer_left) {
     leave_rows(*built.replay.rows, states.rows);
-  } else if (!states.dropped.rows.empty()) {
-    auto cleared = built.replay.rows->clear(rollout_partition, states.dropped.rows);
-    if (!cleared) return failure(std::move(cleared.error()));
+  } else {
+    for (const auto& rows : {states.dropped.rows, states.changes.rows}) {
+      if (rows.empty()) continue;
+      auto cleared = built.replay.rows->clear(rollout_partition, rows);
+      if (!cleared) return failure(std::move(cleared.error()));
+    }
   }
   built.replay.restamped = states.changes.replay_events;
   built.restamped = states.dropped.ledger_events;

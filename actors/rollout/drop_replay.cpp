@@ -31,6 +31,8 @@ private:
       by_terms_;
 };
 
+} // namespace
+
 ledger_record unfinished_again(const replay_record& ready) {
   ledger_record record;
   record.group = ready.group;
@@ -47,8 +49,6 @@ ledger_record unfinished_again(const replay_record& ready) {
   record.window = ready.window;
   return record;
 }
-
-} // namespace
 
 result<dropped_replay> drop_replay(sampler_image& ledger, replay_image& replay) {
   dropped_replay report;

@@ -23,6 +23,10 @@ struct dropped_replay {
   std::vector<group_event> ledger_events = {};
 };
 
+/// The ledger's record of a READY group that is to be generated again, with its stamp; without an
+/// admission yet. @pre The index knows its content hash.
+[[nodiscard]] ledger_record unfinished_again(const replay_record& ready);
+
 /// All or nothing. Before `reconcile`, which stamps anew if the sampler changed too.
 /// Errors: unsupported for a bundle whose index holds no content hashes (format 1).
 [[nodiscard]] result<dropped_replay> drop_replay(sampler_image& ledger, replay_image& replay);

@@ -1,5 +1,6 @@
 #include "actors/rollout/reconcile.hpp"
 
+#include "actors/rollout/drop_replay.hpp"
 #include "actors/rollout/reserve_again.hpp"
 #include "messages/rule.hpp"
 
@@ -154,6 +155,7 @@ private:
   }
 
   void stamp(replay_record record, std::int64_t target) {
+    if (too_old(record, target) && record.hash) return generate_again(record, target);
     report_.groups.push_back(
         {.group = record.group, .target_before = record.target_step, .target_after = target});
     record.dispatch_index = dispatch_index_;
@@ -163,7 +165,7 @@ private:
     what.attempt = record.content_attempt;
     what.target_step = target;
     what.admission_version = record.admission_version;
-    if (policy_.evicts_by_weight()) what.window = record.window;
+    if (bounded(target) && !too_old(record, target)) what.window = record.window;
     what.start_version = record.start_version;
     what.end_version = record.end_version;
     report_.replay_events.push_back(what);
@@ -173,14 +175,21 @@ private:
   void stamp(ledger_record record, std::int64_t target) {
     report_.groups.push_back(
         {.group = record.group, .target_before = record.target_step, .target_after = target});
+    stamp_unfinished(std::move(record), target);
+  }
+
+  void stamp_unfinished(ledger_record record, std::int64_t target) {
     const bool was_reserved = record.phase == group_phase::reserved;
     record.dispatch_index = dispatch_index_;
     record.target_step = target;
     if (was_reserved) {
       record.phase = group_phase::admitted;
       record.window = policy_.window();
-      record.admission_version = start_from(target);
+      record.admission_version = version_;
     }
+    // Weights that are yet to come were demanded by an earlier stamp, which may have been later.
+    record.admission_version =
+        std::max(std::min(record.admission_version, version_), start_from(target, record.window));
     // A batch may mix groups that were admitted on different terms; an admission may not.
     const auto terms = std::tuple(record.admission_version, record.window);
     const auto known = admissions_.emplace(terms, ledger_.next_admission);
@@ -193,18 +202,41 @@ private:
     what.attempt = record.content_attempt;
     what.target_step = target;
     what.admission_version = record.admission_version;
-    const bool bound = was_reserved ? policy_.bounds_staleness() : policy_.evicts_by_weight();
-    if (bound) what.window = record.window;
+    const bool promised = was_reserved ? policy_.bounds_staleness() : bounded(target);
+    if (promised) what.window = record.window;
     report_.ledger_events.push_back(what);
     ledger_.put(std::move(record));
   }
 
-  /// Oldest version that keeps a group within the new window of its step: the gate would have let
-  /// it in only then. Generation starts at its admission version or later.
-  [[nodiscard]] weight_version start_from(std::int64_t target) const {
-    const auto window = static_cast<std::int64_t>(policy_.window());
-    const std::int64_t oldest = std::max<std::int64_t>(target - window, 0);
-    return std::max(version_, weight_version(static_cast<std::uint64_t>(oldest)));
+  /// The rows go, the stamp stays; the next attempt starts on weights that are young enough.
+  void generate_again(replay_record ready, std::int64_t target) {
+    report_.groups.push_back({.group = ready.group,
+                              .target_before = ready.target_step,
+                              .target_after = target,
+                              .generated_again = true});
+    report_.rows.insert(report_.rows.end(), ready.rows.begin(), ready.rows.end());
+    replay_.erase(ready.group);
+    ledger_record record = unfinished_again(ready);
+    record.window = policy_.window();
+    group_event what = event_of(record, group_state::ready, group_state::admitted, 0);
+    what.reason = event_reason::drop_replay;
+    report_.ledger_events.push_back(what);
+    stamp_unfinished(std::move(record), target);
+  }
+
+  /// Whether a step bounds the staleness of what another sampler admitted: by its stamp, or by
+  /// what it evicts.
+  [[nodiscard]] bool bounded(std::int64_t target) const {
+    return policy_.evicts_by_weight() || (target >= 0 && policy_.bounds_staleness());
+  }
+  [[nodiscard]] bool too_old(const replay_record& ready, std::int64_t target) const {
+    return target >= 0 && bounded(target) && ready.start_version < start_from(target, ready.window);
+  }
+  /// Oldest version that keeps a group within its window of its step. Generation starts at its
+  /// admission version or later.
+  [[nodiscard]] static weight_version start_from(std::int64_t target, std::uint64_t window) {
+    const auto oldest = target - static_cast<std::int64_t>(window);
+    return weight_version(static_cast<std::uint64_t>(std::max<std::int64_t>(oldest, 0)));
   }
 
   sampler_image ledger_;

@@ -7,10 +7,12 @@
 /// 3. If the sampler or its window changed, all groups are stamped anew in dispatch order: READY
 ///    and ADMITTED, in batches of N, from the restored version v on, so that the dispatch index
 ///    becomes v - 1 + number of batches. RESERVED groups fill up the last of these batches and are
-///    ADMITTED with it; they may start once weights within the new window are live. The others stay
-///    RESERVED, in batches of N that the gate admits next, in order: the stamps that follow. Each
-///    group that was admitted keeps the window that was in force then. in_order and ready_first do
-///    not judge groups by it: their events promise no bound for what another sampler admitted.
+///    ADMITTED with it, in the new window. The others stay RESERVED, in batches of N that the gate
+///    admits next, in order: the stamps that follow. Each group that was admitted keeps the window
+///    that was in force then. There may be more batches than the gate would have let in: a group
+///    starts only once weights within its window of its new step are live, and a READY one that is
+///    older than that is generated again for the step (next content attempt). Without stamps, what
+///    is stale is evicted, or (ready_first) no bound is promised for what another sampler admitted.
 ///
 /// 4. If the sampler does not support buffer checkpoints, all groups are RESERVED again instead
 ///    (reserve_again.hpp).
@@ -34,6 +36,8 @@ struct restamped_group {
   group_id group = {};
   std::int64_t target_before = -1;
   std::int64_t target_after = -1;
+  /// It was READY, and too old for the step.
+  bool generated_again = false;
 
   friend bool operator==(const restamped_group&, const restamped_group&) = default;
 };
@@ -49,6 +53,8 @@ struct reconciled {
   std::vector<restamped_group> groups = {};
   /// Shadow mode: `groups` are to be generated again, and the rows of the bundle are not used.
   bool buffer_left = false;
+  /// Rows of groups that are generated again: to be cleared in the store.
+  std::vector<row_id> rows = {};
   /// Groups that the last re-stamped step lacks.
   std::uint64_t shortfall = 0;
   /// What the owners write to the audit log once they have loaded their images.

@@ -156,6 +156,7 @@ task<result<void>> rollout::recover() {
   if (!records) co_return failure(std::move(records.error()));
   recovery_plan plan = plan_recovery(*records, (*listed)->next_admission(), options_.failures);
   plan.spares = (*listed)->spares();
+  version_seen_ = weight_version((*listed)->version());
   state_.recover(plan);
   auto dropped = co_await drop_spent(std::move(plan.spent));
   if (!dropped) co_return failure(std::move(dropped.error()));
@@ -284,6 +285,7 @@ task<result<void>> rollout::admit_next(next_supply next) {
   if (!outcome) co_return failure(std::move(outcome.error()));
   if (!outcome->admitted) co_return result<void>();
   state_.admitted(next.admission, *outcome);
+  version_seen_ = std::max(version_seen_, outcome->admission_version);
   group_stamp stamp;
   stamp.dispatch_index = outcome->dispatch_index;
   stamp.target_step = outcome->target_step;
@@ -356,6 +358,7 @@ task<result<void>> rollout::finish_group(group_ptr group) {
   auto slot = co_await take_slot(group);
   if (!slot) co_return failure(std::move(slot.error()));
   while (true) {
+    co_await weights_live(group);
     co_await take_flight(group);
     const std::size_t generator = co_await take_generator(group);
     const auto limit = within(options_.rollout_timeout);
@@ -448,7 +451,7 @@ task<result<void>> rollout::generate(group_ptr group, std::size_t chosen) {
     auto appended = append_tokens(*group, *(**item).operator->());
     if (!appended) co_return failure(std::move(appended.error()));
     if (group->told_start < 0) tell_begun(group);
-    health_.saw(chosen, newest_version(*(**item).operator->()));
+    if (health_.saw(chosen, newest_version(*(**item).operator->()))) health_moved_.raise();
   }
   guard.finished();
   co_return result<void>();

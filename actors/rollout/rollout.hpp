@@ -118,6 +118,7 @@ private:
   // Generators (rollout_health.cpp).
   task<void> watch_generators();
   task<void> probe(std::size_t generator);
+  task<void> weights_live(group_ptr group);
   task<std::size_t> take_generator(group_ptr group);
   task<void> score_sibling(group_ptr group, std::uint32_t sibling);
 
@@ -149,6 +150,7 @@ private:
   std::map<group_id, PromptT> reserved_prompts_; ///< Of the groups that wait for admission.
   /// Content attempts of restored groups among them, where they are not the first.
   std::map<group_id, std::uint32_t> reserved_attempts_;
+  weight_version version_seen_; ///< That the sampler knew as live, last.
   health_state health_;
   signal flights_moved_;
   signal group_ended_;

@@ -36,7 +36,8 @@ struct run_arguments {
 /// Runs, or resumes from the newest valid bundle.
 [[nodiscard]] exit_code run(const run_arguments& arguments);
 
-/// Prints the resolved configuration, or every finding.
+/// Prints the resolved configuration, and every finding: also of a custom sampler, which it
+/// loads.
 [[nodiscard]] exit_code check(const std::string& config_path,
                               const std::vector<std::string>& overrides);
 

@@ -343,6 +343,9 @@ rollout_options rollout_options_of(const run_config& config) {
   options.generation_timeout = seconds(from.generation_timeout_s);
   options.env_timeout = seconds(from.env_timeout_s);
   options.rollout_timeout = seconds(from.rollout_timeout_s);
+  // A standing wait is asked again before the watchdog takes it for a stall.
+  options.gate_timeout =
+      std::min(options.gate_timeout, seconds(config.async_rl.stall_watchdog.interval_s));
   if (config.async_rl.weight_update == weight_update_kind::pinned)
     options.pins = weight_pins{.window = window_versions(config.async_rl.sampler), .oldest = 0};
   return options;

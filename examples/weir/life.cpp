@@ -269,10 +269,11 @@ result<life_end> live(life_parts parts, const std::function<bool()>& interrupted
   running->actors->watch(watchdog_options_of(parts.work.config));
   if (auto started = running->actors->start(); !started) return failure(std::move(started.error()));
   auto ended = wait_for_end(*running, parts, interrupted);
-  if (auto stopped = running->actors->stop(); !stopped && ended)
-    ended = failure(std::move(stopped.error()));
-  if (!ended && ended.error().code == errc::timed_out)
-    if (const auto asked = unanswered(*work.policy)) ended.error().text += "\n" + *asked;
+  auto stopped = running->actors->stop();
+  // An actor that a policy keeps does not end: say which, before the process dies of it.
+  if (const auto asked = unanswered(*work.policy); asked && !stopped)
+    parts.output->log(log_level::error, "program", *asked);
+  if (!stopped && ended) ended = failure(std::move(stopped.error()));
   auto logged = end_life(*running, reason_of(ended, parts.output->done_reason()));
   if (!logged && ended) return failure(std::move(logged.error()));
   return ended;

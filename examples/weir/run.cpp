@@ -98,8 +98,9 @@ void print_restore(run_output& output, const begun_life& begun, double took_s) {
     output.say(
         fmt::format("  {} ready groups are generated again (--drop-replay)", dropped.size()));
   for (const restamped_group& group : begun.states->changes.groups)
-    output.say(fmt::format("  group {}: step {} is now step {}", group.group.value,
-                           group.target_before, group.target_after));
+    output.say(fmt::format("  group {}: step {} is now step {}{}", group.group.value,
+                           group.target_before, group.target_after,
+                           group.generated_again ? ", generated again: too old for it" : ""));
 }
 
 /// Failures of a life that another one may not meet again: somebody died or hung, or the machine

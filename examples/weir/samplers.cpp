@@ -1,6 +1,8 @@
 #include "examples/weir/samplers.hpp"
 
+#include "actors/sampler/checked_policy.hpp"
 #include "examples/sampler/dispatch_order.hpp"
+#include "examples/weir/job.hpp"
 
 #include <utility>
 
@@ -27,27 +29,20 @@ std::string_view name_of(sampler_kind kind) {
 /// What `validate` (config_rules.cpp) asks of the built-in samplers by their names.
 result<void> check_declared(const sampler_policy& policy, const run_config& config) {
   const async_rl_config& async = config.async_rl;
-  const std::string sampler = "the sampler " + std::string(policy.name());
-  const auto refused = [](std::string text) {
-    return failure(errc::invalid_argument, std::move(text));
+  const auto refused = [&policy](const std::string& text) {
+    return failure(errc::invalid_argument, title_of(policy) + ": " + text);
   };
-  const rollout_failure_config& failures = async.rollout_failure;
-  if (failures.max_skipped_prompts > 0 && !policy.stamps())
-    return refused("async_rl.rollout_failure.max_skipped_prompts (" +
-                   std::to_string(failures.max_skipped_prompts) +
-                   ") needs a sampler that stamps groups; " + sampler + " does not");
-  if (failures.max_consecutive_dropped_prompts > 0 && !policy.stamps())
-    return refused("async_rl.rollout_failure.max_consecutive_dropped_prompts (" +
-                   std::to_string(failures.max_consecutive_dropped_prompts) +
-                   ") needs a sampler that stamps groups; " + sampler + " does not");
+  if (auto fine = validate_failure_limits(failure_limits_of(config), policy.stamps()); !fine)
+    return refused("async_rl." + fine.error().text);
   if (async.weight_update == weight_update_kind::pinned && !policy.stamps())
-    return refused("async_rl.weight_update (pinned) needs a sampler that stamps groups; " +
-                   sampler + " does not");
+    return refused("does not stamp groups, and async_rl.weight_update (pinned) needs a sampler "
+                   "that does: set it to in_flight");
   if (!policy.bounds_staleness() && !config.loss_fn.use_importance_sampling_correction)
-    return refused(sampler + " does not bound staleness: it needs "
-                             "loss_fn.use_importance_sampling_correction (false) to be true");
-  return validate_buffer(policy, config.grpo.num_prompts_per_step,
-                         async.min_groups_for_streaming_train, async.max_buffered_rollouts);
+    return refused("does not bound staleness: it needs "
+                   "loss_fn.use_importance_sampling_correction (false) to be true");
+  auto fits = validate_buffer(policy, config.grpo.num_prompts_per_step,
+                              async.min_groups_for_streaming_train, async.max_buffered_rollouts);
+  return fits ? fits : refused(fits.error().text);
 }
 
 } // namespace

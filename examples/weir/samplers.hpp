@@ -13,7 +13,7 @@ namespace weir {
 [[nodiscard]] sampler_registry linked_samplers();
 
 /// Errors: those of make_sampler_policy and make_custom_sampler; invalid_argument for keys that
-/// contradict what a custom sampler declares of itself, naming both.
+/// contradict what a custom sampler declares of itself, naming it and the keys.
 [[nodiscard]] result<std::shared_ptr<const sampler_policy>> sampler_of(const run_config& config);
 
 /// What the start of a run says of a sampler whose buffer cannot be restored; empty for others.

@@ -60,6 +60,7 @@ void add_ready(run& to, std::uint64_t group, std::int64_t batch, std::uint64_t v
   record.start_version = weight_version(version);
   record.end_version = weight_version(version);
   record.rows = rows_of(record.group);
+  record.hash = content_hash{.low = group, .high = 1};
   to.ledger.dispatch_index = std::max(to.ledger.dispatch_index, batch);
   to.replay.put(record);
 }
@@ -135,10 +136,10 @@ TEST_SUITE("actors/reconcile") {
 
   TEST_CASE("windowed to in_order: what is left is stamped in dispatch order from v on") {
     run made = empty_run("windowed", 1);
-    add_ready(made, 1, 0);
+    add_ready(made, 1, 0, 4);
     add_admitted(made, 2, 0);
-    add_ready(made, 3, 1);
-    add_ready(made, 5, 1);
+    add_ready(made, 3, 1, 4);
+    add_ready(made, 5, 1, 4);
     add_reserved(made, 6, 2);
     add_reserved(made, 7, 2);
     add_reserved(made, 8, 2);
@@ -165,6 +166,63 @@ TEST_SUITE("actors/reconcile") {
     replay.check_invariants();
   }
 
+  TEST_CASE("a ready group that is too old for its new step is generated again for it") {
+    run made = empty_run("windowed", 1);
+    for (std::uint64_t group = 0; group < 9; ++group)
+      add_ready(made, group, static_cast<std::int64_t>(group / 3), 5);
+    const auto report = with_sampler(made, "in_order", 1, 5);
+    REQUIRE(report.has_value());
+    // Steps 5 and 6 may train on version 5, step 7 may not.
+    CHECK(made.replay.index.size() == 6);
+    CHECK(report->groups.size() == 9);
+    for (const std::uint64_t group : {6U, 7U, 8U}) {
+      const ledger_record& again = *made.ledger.find(group_id(group));
+      CHECK(again.phase == group_phase::admitted);
+      CHECK(again.target_step == 7);
+      CHECK(again.content_attempt == 1);
+      CHECK(again.admission_version == weight_version(6));
+      CHECK(report->groups[group] == restamped_group{group_id(group), -1, 7, true});
+    }
+    CHECK(report->rows.size() == 6);
+    CHECK(report->rows.front() == rows_of(group_id(6)).front());
+    CHECK(made.ledger.dispatch_index == 7);
+    CHECK(check_image(made.ledger).has_value());
+    CHECK(check_image(made.replay).has_value());
+  }
+
+  TEST_CASE("a group in flight starts only within its window of the new step") {
+    run made = empty_run("windowed", 1);
+    for (std::uint64_t group = 0; group < 9; ++group)
+      add_admitted(made, group, static_cast<std::int64_t>(group / 3), 4);
+    REQUIRE(with_sampler(made, "in_order", 0, 5).has_value());
+    CHECK(made.ledger.find(group_id(0))->admission_version == weight_version(4));
+    CHECK(made.ledger.find(group_id(3))->admission_version == weight_version(5));
+    CHECK(made.ledger.find(group_id(8))->admission_version == weight_version(6));
+    CHECK(made.ledger.find(group_id(8))->window == 1);
+  }
+
+  TEST_CASE(
+      "a group that moves to an earlier step does not wait for the weights of the later one") {
+    run made = empty_run("in_order", 0);
+    for (std::uint64_t group = 0; group < 6; ++group)
+      add_admitted(made, group, 7, 7); // As an earlier restore had stamped them.
+    made.ledger.groups_per_step = 3;
+    for (const std::uint64_t group : {3U, 4U, 5U}) {
+      ledger_record later = *made.ledger.find(group_id(group));
+      later.target_step = later.dispatch_index = 8;
+      later.admission = 8;
+      later.admission_version = weight_version(8);
+      made.ledger.put(later);
+    }
+    made.ledger.dispatch_index = 8;
+    made.ledger.next_admission = 9;
+    REQUIRE(with_sampler(made, "in_order", 1, 5).has_value());
+    CHECK(target_of(made, 0) == 5);
+    CHECK(target_of(made, 5) == 6);
+    CHECK(made.ledger.find(group_id(0))->admission_version == weight_version(5));
+    CHECK(made.ledger.find(group_id(5))->admission_version == weight_version(6));
+  }
+
   TEST_CASE("a smaller window keeps the old window for what was admitted") {
     run made = empty_run("in_order", 2);
     for (std::uint64_t group = 0; group < 9; ++group)
@@ -188,7 +246,7 @@ TEST_SUITE("actors/reconcile") {
   TEST_CASE("a reserved group that fills up a step starts only within the new window") {
     run made = empty_run("windowed", 3);
     for (std::uint64_t group = 0; group < 7; ++group)
-      add_ready(made, group, static_cast<std::int64_t>(group / 3));
+      add_ready(made, group, static_cast<std::int64_t>(group / 3), 3);
     add_reserved(made, 7, 3);
     add_reserved(made, 8, 3);
     REQUIRE(with_sampler(made, "in_order", 0, 4).has_value());
@@ -200,8 +258,8 @@ TEST_SUITE("actors/reconcile") {
 
   TEST_CASE("a last step that nothing can fill is trained short") {
     run made = empty_run("windowed", 1);
-    add_ready(made, 0, 0);
-    add_ready(made, 1, 0);
+    add_ready(made, 0, 0, 1);
+    add_ready(made, 1, 0, 1);
     const auto report = with_sampler(made, "in_order", 1, 2);
     REQUIRE(report.has_value());
     CHECK(report->shortfall == 1);

@@ -135,6 +135,9 @@ public:
   [[nodiscard]] int crashes() const { return crashes_; }
   [[nodiscard]] int replaced() const { return replaced_; }
   [[nodiscard]] int promoted() const { return promoted_; }
+  /// Restores under another sampler with more groups than room, and groups too old for its stamps.
+  [[nodiscard]] int overdrawn() const { return overdrawn_; }
+  [[nodiscard]] int generated_again() const { return generated_again_; }
 
 private:
   bool chance(unsigned one_in) { return random_() % one_in == 0; }
@@ -264,9 +267,15 @@ private:
                                 .admission_version = record.admission_version,
                                 .window = record.window};
     REQUIRE(live_->replay.request_start(request).has_value());
-    for (const group_id granted : live_->replay.grant_permits())
-      live_->rollout.request_flight(granted,
-                                    live_->sampler.capture().find(granted)->dispatch_index);
+    std::ignore = live_->replay.grant_permits();
+    std::ignore = live_->replay.grant_due(live_->trainer.version());
+    // Nobody flies before there are weights for it.
+    for (const group_id running : live_->rollout.running()) {
+      const ledger_record& one = *live_->sampler.capture().find(running);
+      if (live_->replay.started(running) &&
+          one.admission_version <= live_->sampler.capture().live_version)
+        live_->rollout.request_flight(running, one.dispatch_index);
+    }
     std::ignore = live_->rollout.grant_flights();
   }
 
@@ -330,7 +339,7 @@ private:
     REQUIRE(batch.has_value());
     REQUIRE(batch->size() == chunk);
     for (const replay_record& record : *batch)
-      if (chosen_.name != "ready_first" && !restamped_)
+      if (chosen_.name != "ready_first")
         CHECK(record.start_version.value + record.window >= version.value);
     if (now.replay.claimed(step) < now.sampler.target(step)) return;
     now.trained = true;
@@ -392,14 +401,14 @@ private:
     REQUIRE(ledger.has_value());
     REQUIRE(index.has_value());
     REQUIRE(decode_reserve(saved_.reserve, *ledger).has_value());
-    // A windowed run may hold more than the permits; a gated sampler could then wait for ever.
-    const bool fits = index->image.index.size() + ledger->image.admitted.count <= capacity;
-    if (weather_.change_sampler && chance(2) && fits) choose_sampler();
+    if (weather_.change_sampler && chance(2)) choose_sampler();
+    const bool overdrawn = index->image.index.size() + ledger->image.admitted.count > capacity;
     live_.emplace(chosen_, weather_, saved_.trainer);
     const auto report = reconcile(ledger->image, index->image, live_->sampler.policy(), step_groups,
                                   live_->trainer.version());
     REQUIRE(report.has_value());
-    restamped_ = restamped_ || report->restamped;
+    overdrawn_ += overdrawn && report->restamped ? 1 : 0;
+    generated_again_ += static_cast<int>(report->rows.size() / 2);
     REQUIRE(live_->sampler.load(ledger->image).has_value());
     REQUIRE(live_->replay.load(index->image).has_value());
     recovery_plan plan = plan_recovery(live_->sampler.unfinished(), live_->sampler.next_admission(),
@@ -433,7 +442,8 @@ private:
   int crashes_ = 0;
   int replaced_ = 0;
   int promoted_ = 0;
-  bool restamped_ = false;
+  int overdrawn_ = 0;
+  int generated_again_ = 0;
   std::map<group_id, fate> fates_;
   std::map<group_id, std::uint32_t> staged_;
   bundle saved_;
@@ -518,6 +528,8 @@ TEST_SUITE("actors/rollout_schedules") {
   }
 
   TEST_CASE("a sampler or window that changes on resume neither loses a group nor wedges") {
+    int overdrawn = 0;
+    int generated_again = 0;
     for (const bool failures : {false, true})
       for (std::uint64_t seed = 0; seed < 2 * seeds; ++seed) {
         CAPTURE(failures);
@@ -525,6 +537,10 @@ TEST_SUITE("actors/rollout_schedules") {
         simulated_run run({"in_order", 1}, {.failures = failures, .change_sampler = true}, seed);
         run.storm(1500);
         run.calm();
+        overdrawn += run.overdrawn();
+        generated_again += run.generated_again();
       }
+    CHECK(overdrawn >= 20);
+    CHECK(generated_again >= 20);
   }
 }

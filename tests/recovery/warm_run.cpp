@@ -188,6 +188,7 @@ void warm_run::half(std::uint64_t group, std::uint64_t version) {
 
 void warm_run::done(std::uint64_t group, std::uint64_t version) {
   stage(group_id(group), version);
+  const ledger_record prompt = *ledger_.capture().find(group_id(group));
   const auto released = ledger_.release(group_id(group), 0);
   REQUIRE(released.has_value());
   REQUIRE(released->has_value());
@@ -200,7 +201,9 @@ void warm_run::done(std::uint64_t group, std::uint64_t version) {
                                // A group far behind was admitted as long ago.
                                .admission_version =
                                    std::min(stamp.admission_version, weight_version(version)),
-                               .window = stamp.window};
+                               .window = stamp.window,
+                               .hash = prompt.hash,
+                               .task = prompt.task};
   const auto rows = buffer_.commit(request, *buffering_, 3);
   REQUIRE(rows.has_value());
   REQUIRE(rows_.commit(rollout_partition, *rows).has_value());

@@ -265,6 +265,35 @@ TEST_CASE("regress/prime-rl_823: a buffer of 0, 1, capacity and one more groups 
   }
 }
 
+TEST_CASE("regress/NeMo-RL_3583: without its buffer a run resumes, and trains on every prompt") {
+  sim::run_plan plan = matrix_plan("in_order", 1);
+  plan.drops_replay = true; // In the third life.
+  small_run run(plan);
+  std::set<std::uint64_t> asked;
+  run.adjust = [&](main_job& job) {
+    put_before_generators(job, [&] {
+      asked.clear(); // Another life.
+      const auto listen = [&](const GenerateGroup& request) {
+        asked.insert(request.group());
+        return false;
+      };
+      return fault_plan{on<GenerateGroup>(listen).drop()};
+    });
+  };
+  warm(run, [](warm_run& first) {
+    first.done(12, 4);
+    first.done(13, 4);
+  });
+  const sim::crash_point at_once{sim::crash_kind::process, 1, std::nullopt, 0};
+  run.run_clean({at_once, at_once});
+  CHECK(run.report().crashes == 2);
+  CHECK(asked.contains(12));
+  CHECK(asked.contains(13));
+  // For the steps that they were stamped for, and no group of the run is lost.
+  CHECK(trained_in(run, 5) == std::vector<group_id>{group_id(12), group_id(13), group_id(14)});
+  CHECK(run.audit().consumed.size() == matrix_dataset);
+}
+
 TEST_CASE("regress/tinker-cookbook_822: slow prompts are trained as often as others") {
   sim::run_plan plan;
   plan.dataset = 16;

@@ -93,8 +93,11 @@ std::vector<finding> check_acceptance(const std::vector<source_file>& files) {
   const auto lines = lines_of(list->text);
   std::vector<finding> found;
   for (std::size_t index = 0; index < lines.size(); ++index) {
-    if (!lines[index].starts_with("| ")) continue;
+    if (!lines[index].starts_with("| ") || lines[index] == "| behaviour | shown by |") continue;
     std::string_view rest = lines[index];
+    if (rest.find('`') == none)
+      found.push_back(
+          {list->path, index + 1, "this line names no test case; write one that shows it"});
     while (rest.find('`') != none) {
       rest.remove_prefix(rest.find('`') + 1);
       const std::string name(rest.substr(0, rest.find('`')));
