@@ -52,6 +52,7 @@ private:
   task<void> on_supply_ended(message<SupplyEnded> note);
   task<void> on_version_moved(message<VersionMoved> note);
   captured_section capture() override;
+  void check_invariants() const override { state_.check_invariants(); }
 
   task<result<void>> evict();
   [[nodiscard]] result<bool> eviction_due() const;

@@ -39,6 +39,7 @@ private:
   task<result<message<TargetRead>>> on_target(message<ReadTarget> request);
   task<void> on_version_live(message<VersionLive> note);
   captured_section capture() override;
+  void check_invariants() const override { state_.check_invariants(); }
 
   sampler_state state_;
   signal version_moved_;

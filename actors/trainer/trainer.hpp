@@ -148,6 +148,7 @@ private:
 
   result<void> capturable() const override;
   captured_section capture() override;
+  void check_invariants() const override { state_.check_invariants(); }
   void tell_step(const learning_report& report);
 
   const trainer_options options_;
