@@ -74,7 +74,9 @@ task<result<void>> replay::evict() {
   co_return result<void>();
 }
 
-/// Answers once the group holds a capacity permit. Asked again after a timeout, it keeps its place.
+/// Answers once the group holds a capacity permit, and the version is live that it may start on: a
+/// stamp that was given anew on a resume may name one that is yet to come. Asked again after a
+/// timeout, it keeps its place.
 task<result<message<GroupStarted>>> replay::on_start(message<StartGroup> request) {
   const start_request wanted{group_id(request->group()), request->dispatch_index(),
                              request->target_step(), weight_version(request->admission_version()),
@@ -82,7 +84,7 @@ task<result<message<GroupStarted>>> replay::on_start(message<StartGroup> request
   if (auto queued = state_.request_start(wanted); !queued)
     co_return failure(std::move(queued.error()));
   changed();
-  while (!state_.started(wanted.group)) {
+  while (!state_.started(wanted.group) || version_ < wanted.admission_version) {
     if (!state_.awaited(wanted.group))
       co_return failure(errc::cancelled, "group " + std::to_string(wanted.group.value) +
                                              " was stopped while it waited for a slot");

@@ -380,9 +380,17 @@ task<result<void>> rollout::finish_group(group_ptr group) {
   }
 }
 
-/// The group's place in replay. A wait that times out is asked again, and keeps its turn.
+/// The version that makes all of its tokens, with pinned weights.
+std::optional<std::uint64_t> rollout::pin_of(const rollout_group& group) const {
+  if (!options_.pins) return std::nullopt;
+  return pinned_version(group.stamp, *options_.pins);
+}
+
+/// The group's place in replay, and the earliest version that it may start on: whoever waited for
+/// weights in flight would keep others, which make those weights possible, from flying. A wait that
+/// times out is asked again, and keeps its turn.
 task<result<void>> rollout::take_slot(group_ptr group) {
-  auto request = pack(start_of(*group));
+  auto request = pack(start_of(*group, pin_of(*group)));
   const waiting_time waiting(clock(), counters_->slot_wait_ns);
   while (true) {
     auto granted = co_await peers_.replay.ask(request, within(options_.gate_timeout));
@@ -430,9 +438,7 @@ task<result<void>> rollout::generate(group_ptr group, std::size_t chosen) {
   const stay_with_generator stay(health_, chosen);
   abort_unless_finished guard(generator, abort_of(*group));
   auto tokens = open_stream<TokenBatch>(*this, stream_credit);
-  std::optional<std::uint64_t> pin;
-  if (options_.pins) pin = pinned_version(group->stamp, *options_.pins);
-  auto request = pack(generation_of(*group, options_.max_new_tokens, tokens.id(), pin));
+  auto request = pack(generation_of(*group, options_.max_new_tokens, tokens.id(), pin_of(*group)));
   co_await failpoint("rollout.asking");
   auto accepted = co_await generator.ask(request, within(options_.generation_timeout));
   if (!accepted) co_return failure(std::move(accepted.error()));

@@ -137,6 +137,7 @@ private:
   task<result<std::vector<ledger_record>>> drain(next_supply next);
   task<result<void>> give_up(std::uint64_t group, DropReason reason);
 
+  [[nodiscard]] std::optional<std::uint64_t> pin_of(const rollout_group& group) const;
   void check_invariants() const override { state_.check_invariants(); }
   void flights_moved();
   [[nodiscard]] group_ptr make_group(PromptT prompt, group_stamp stamp,
