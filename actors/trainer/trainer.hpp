@@ -123,6 +123,7 @@ private:
   task<result<void>> train();
   task<result<void>> warm_up();
   task<result<double>> measure(policy_ptr policy);
+  task<result<double>> judge(warmup_sample sample, std::size_t place);
   task<result<bool>> train_step();
   task<result<bool>> train_chunks();
   task<result<std::optional<batch>>> next_chunk();
