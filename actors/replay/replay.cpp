@@ -15,6 +15,9 @@ std::uint64_t least_of(std::uint64_t groups_min, std::uint64_t groups) {
   return groups_min > 0 ? groups_min : groups;
 }
 
+/// Longer than anybody waits before asking again: a wait whose asker is gone ends.
+constexpr std::chrono::seconds wait_max(150);
+
 } // namespace
 
 replay::replay(context ctx, replay_contents contents, weight_version version, event_sink& events,
@@ -174,6 +177,11 @@ task<result<message<GroupPromoted>>> replay::on_promote(lease_ref lease,
 }
 
 task<result<message<BatchReady>>> replay::on_await_batch(message<AwaitBatch> request) {
+  auto ready = co_await with_deadline(batch_ready(std::move(request)), within(wait_max));
+  co_return std::move(ready);
+}
+
+task<result<message<BatchReady>>> replay::batch_ready(message<AwaitBatch> request) {
   const weight_version version(request->version());
   const std::uint64_t groups_min = least_of(request->groups_min(), request->groups());
   const std::uint64_t given_up = groups_given_up_;
@@ -219,6 +227,11 @@ task<result<message<BatchConsumed>>> replay::on_consume(lease_ref lease,
 
 task<result<message<StaleProposed>>> replay::on_await_stale(message<AwaitStale> request) {
   std::ignore = request; // It has no fields.
+  auto proposed = co_await with_deadline(stale_proposed(), within(wait_max));
+  co_return std::move(proposed);
+}
+
+task<result<message<StaleProposed>>> replay::stale_proposed() {
   while (true) {
     const auto stale = state_.stale_in_flight(version_);
     if (!stale) co_return failure(stale.error());
