@@ -400,6 +400,15 @@ std::string graph::dump_tasks(const std::string& name) {
   return ask_member(*asked, &weir::dump_tasks).value_or(name + " takes no messages\n");
 }
 
+void graph::inspect(const std::function<void(actor& shown)>& look) {
+  ensure(simulated(), "actors are inspected in a simulation, where nothing runs meanwhile");
+  for (const member& each : members_) {
+    if (!each.running || each.where == driver_ || !core_->running(each.name)) continue;
+    const run_queue::turn turn(detail::queue_of(each.where));
+    if (actor* const body = detail::body_of(each.where)) look(*body);
+  }
+}
+
 actor_counters graph::counters() {
   actor_counters sum;
   for (const member& each : members_) {

@@ -255,6 +255,9 @@ public:
   [[nodiscard]] std::string dump_tasks(const std::string& name);
   /// Summed over all actors.
   [[nodiscard]] actor_counters counters();
+  /// Shows every living actor to a test, each between two of its turns. @pre simulated, and not
+  /// called from a turn
+  void inspect(const std::function<void(actor& shown)>& look);
 
 private:
   struct traits {

@@ -117,6 +117,13 @@ weight_version oldest_version(const trainer_image& image) {
   return image.earlier.empty() ? image.version : image.earlier.front().version;
 }
 
+/// What askers are given of an actor.
+template <class Protocol>
+handle<Protocol> relayed(const main_job_relays::relay<Protocol>& relay, graph& actors,
+                         handle<Protocol> behind) {
+  return relay ? relay(actors, std::move(behind)) : behind;
+}
+
 /// The actors without durable state.
 struct workers {
   std::vector<handle<generator_protocol>> generators;
@@ -164,13 +171,20 @@ result<void> add_actors(const main_job& job, const begun_life& begun, owner_stat
   if (begun.states) counters->groups_reissued = begun.states->plan.groups_reissued;
   handle<observer_protocol> watcher;
   if (job.parts.observer) watcher = job.parts.observer(actors, counters);
-  const auto loader = actors.add<dataloader>("dataloader", std::move(states.loader), *life.log);
-  const auto ledger =
+  auto loader = actors.add<dataloader>("dataloader", std::move(states.loader), *life.log);
+  loader = relayed(job.relays.loader, actors, loader);
+  auto ledger =
       actors.add<sampler>("sampler", std::move(states.sampler), *life.log, states.restamped);
-  const auto buffer = actors.add<replay>("replay", std::move(states.replay), states.trainer.version,
-                                         *life.log, counters);
+  ledger = relayed(job.relays.sampler, actors, ledger);
+  auto buffer = actors.add<replay>("replay", std::move(states.replay), states.trainer.version,
+                                   *life.log, counters);
+  buffer = relayed(job.relays.replay, actors, buffer);
   auto hands = add_workers(job, actors, counters);
   if (!hands) return failure(std::move(hands.error()));
+  for (auto& generator : hands->generators)
+    generator = relayed(job.relays.generator, actors, generator);
+  for (auto& one : hands->environments)
+    one = relayed(job.relays.environment, actors, one);
   checkpoint_options saving = job.checkpoint;
   saving.restored = begun.states.has_value();
   const checkpoint_services services{std::move(store), life.log, counters, job.record_checkpoint,

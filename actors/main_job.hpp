@@ -49,6 +49,20 @@ struct main_job_parts {
   std::function<result<std::shared_ptr<kernels::device_stream>>()> trainer_device;
 };
 
+/// Actors that stand between the roles, for tests: each is given the handle of an actor when the
+/// graph is composed, and gives the one that its askers get instead. Empty: they get its own. The
+/// barrier's messages go past them.
+struct main_job_relays {
+  template <class Protocol>
+  using relay = std::function<handle<Protocol>(graph& actors, handle<Protocol> behind)>;
+
+  relay<dataloader_protocol> loader = {};
+  relay<sampler_protocol> sampler = {};
+  relay<replay_protocol> replay = {};
+  relay<generator_protocol> generator = {};
+  relay<environment_protocol> environment = {};
+};
+
 /// What all lives of a run have in common.
 struct main_job {
   std::shared_ptr<const dataset> records;
@@ -82,6 +96,7 @@ struct main_job {
   supervision_options generator_restarts;  ///< Beyond them, the run ends with their history.
   supervision_options checkpoint_restarts; ///< The same.
   main_job_parts parts;
+  main_job_relays relays;
 };
 
 /// Restore step 1, as far as only the job knows it: dataset, cursor, prompts and policy of a bundle

@@ -102,6 +102,10 @@ void participant::restored_with(const std::vector<group_event>& changes) {
   if (!changes.empty()) mutated();
 }
 
+cut_tallies participant::tallies() {
+  return role_ == barrier_role::only_origin ? cut_tallies() : capture().tallies;
+}
+
 captured_section participant::capture() {
   ensure(false, "an owner says how it is captured");
   return {};

@@ -46,6 +46,12 @@ struct captured_section {
 enum class barrier_role : std::uint8_t { only_origin, only_owner, both };
 
 class participant : public actor {
+public:
+  /// This owner's terms of the conservation law, as a Cut would find them now.
+  [[nodiscard]] cut_tallies tallies();
+  /// Aborts if an invariant of the actor's state does not hold. For tests, between two turns.
+  virtual void check_invariants() const {}
+
 protected:
   /// `events` outlives the actor.
   participant(context ctx, barrier_role role, event_sink& events);

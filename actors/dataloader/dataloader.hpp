@@ -23,6 +23,7 @@ private:
   task<result<message<BatchReserved>>> on_reserve(lease_ref lease, message<ReserveBatch> request);
   task<result<message<PromptsFetched>>> on_fetch(message<FetchPrompts> request);
   captured_section capture() override;
+  void check_invariants() const override { state_.check_invariants(); }
 
   dataloader_state state_;
 };

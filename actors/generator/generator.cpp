@@ -11,6 +11,9 @@ namespace weir {
 
 namespace {
 
+/// Longer than `attendance` of the weight publisher.
+constexpr std::chrono::seconds loss_wait(60);
+
 FinishReason reason_of(kernels::finish_reason finished) {
   switch (finished) {
   case kernels::finish_reason::none:
@@ -266,12 +269,13 @@ task<result<message<WeightsLive>>> generator::on_update(message<UpdateWeights> r
   co_return pack(live);
 }
 
-/// Never answered by this life, which keeps what it was given: the asker learns of its end.
+/// A life keeps what it was given, and its asker learns of its end: there is nothing to say for as
+/// long as anybody waits. One without weights is another life than the one that is asked.
 task<result<message<WeightsLost>>> generator::on_await_loss(message<AwaitWeightsLost> request) {
   std::ignore = request; // It has no fields.
-  signal never;
-  while (true)
-    co_await never.raised();
+  if (!live_version_) co_return pack(WeightsLostT());
+  co_await clock().after(loss_wait);
+  co_return failure(errc::timed_out, "the weights are still there");
 }
 
 task<result<message<ProbeAnswered>>> generator::on_probe(message<Probe> request) {

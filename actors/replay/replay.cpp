@@ -15,6 +15,9 @@ std::uint64_t least_of(std::uint64_t groups_min, std::uint64_t groups) {
   return groups_min > 0 ? groups_min : groups;
 }
 
+/// Longer than anybody waits before asking again: a wait whose asker is gone ends.
+constexpr std::chrono::seconds wait_max(150);
+
 } // namespace
 
 replay::replay(context ctx, replay_contents contents, weight_version version, event_sink& events,
@@ -74,7 +77,9 @@ task<result<void>> replay::evict() {
   co_return result<void>();
 }
 
-/// Answers once the group holds a capacity permit. Asked again after a timeout, it keeps its place.
+/// Answers once the group holds a capacity permit, and the version is live that it may start on: a
+/// stamp that was given anew on a resume may name one that is yet to come. Asked again after a
+/// timeout, it keeps its place.
 task<result<message<GroupStarted>>> replay::on_start(message<StartGroup> request) {
   const start_request wanted{group_id(request->group()), request->dispatch_index(),
                              request->target_step(), weight_version(request->admission_version()),
@@ -82,7 +87,7 @@ task<result<message<GroupStarted>>> replay::on_start(message<StartGroup> request
   if (auto queued = state_.request_start(wanted); !queued)
     co_return failure(std::move(queued.error()));
   changed();
-  while (!state_.started(wanted.group)) {
+  while (!state_.started(wanted.group) || version_ < wanted.admission_version) {
     if (!state_.awaited(wanted.group))
       co_return failure(errc::cancelled, "group " + std::to_string(wanted.group.value) +
                                              " was stopped while it waited for a slot");
@@ -172,6 +177,11 @@ task<result<message<GroupPromoted>>> replay::on_promote(lease_ref lease,
 }
 
 task<result<message<BatchReady>>> replay::on_await_batch(message<AwaitBatch> request) {
+  auto ready = co_await with_deadline(batch_ready(std::move(request)), within(wait_max));
+  co_return std::move(ready);
+}
+
+task<result<message<BatchReady>>> replay::batch_ready(message<AwaitBatch> request) {
   const weight_version version(request->version());
   const std::uint64_t groups_min = least_of(request->groups_min(), request->groups());
   const std::uint64_t given_up = groups_given_up_;
@@ -217,6 +227,11 @@ task<result<message<BatchConsumed>>> replay::on_consume(lease_ref lease,
 
 task<result<message<StaleProposed>>> replay::on_await_stale(message<AwaitStale> request) {
   std::ignore = request; // It has no fields.
+  auto proposed = co_await with_deadline(stale_proposed(), within(wait_max));
+  co_return std::move(proposed);
+}
+
+task<result<message<StaleProposed>>> replay::stale_proposed() {
   while (true) {
     const auto stale = state_.stale_in_flight(version_);
     if (!stale) co_return failure(stale.error());

@@ -51,7 +51,10 @@ private:
   task<void> on_discard(message<DiscardGroup> note);
   task<void> on_supply_ended(message<SupplyEnded> note);
   task<void> on_version_moved(message<VersionMoved> note);
+  task<result<message<BatchReady>>> batch_ready(message<AwaitBatch> request);
+  task<result<message<StaleProposed>>> stale_proposed();
   captured_section capture() override;
+  void check_invariants() const override { state_.check_invariants(); }
 
   task<result<void>> evict();
   [[nodiscard]] result<bool> eviction_due() const;

@@ -107,8 +107,9 @@ bool replay_state::needed_at(group_id group, weight_version version) const {
   if (place == starts_.end() || !enforced(rule::open_step_granted_credit)) return false;
   if (policy_->stamps())
     return place->second.target_step <= static_cast<std::int64_t>(version.value);
-  const auto older = [&place](const auto& other) {
-    return other.second.dispatch_index < place->second.dispatch_index;
+  const auto older = [&](const auto& other) {
+    return permits_.holds(other.first) &&
+           other.second.dispatch_index < place->second.dispatch_index;
   };
   return std::ranges::none_of(starts_, older);
 }

@@ -51,18 +51,9 @@ void health_state::missed(std::size_t generator, const error& why, std::int64_t 
   note_minimum(now_ns);
 }
 
-bool health_state::saw(std::size_t generator, weight_version version) {
+void health_state::saw(std::size_t generator, weight_version version) {
   probed& one = generators_.at(generator);
-  if (one.live >= version) return false;
-  one.live = version;
-  return true;
-}
-
-std::optional<weight_version> health_state::newest_live() const {
-  std::optional<weight_version> newest;
-  for (const probed& one : generators_)
-    if (one.healthy) newest = std::max(newest, one.live);
-  return newest;
+  one.live = std::max(one.live, std::optional(version));
 }
 
 void health_state::note_minimum(std::int64_t now_ns) {

@@ -39,11 +39,9 @@ public:
   void answered(std::size_t generator, std::optional<weight_version> live, std::int64_t now_ns);
   /// A probe did not.
   void missed(std::size_t generator, const error& why, std::int64_t now_ns);
-  /// A token of these weights came from the generator. Returns whether they are news of it.
-  bool saw(std::size_t generator, weight_version version);
+  /// A token of these weights came from the generator.
+  void saw(std::size_t generator, weight_version version);
 
-  /// The newest weights that a healthy generator is known to have.
-  [[nodiscard]] std::optional<weight_version> newest_live() const;
   [[nodiscard]] bool healthy(std::size_t generator) const;
   [[nodiscard]] std::uint64_t healthy_generators() const;
   /// Errors: unavailable when fewer than `min_healthy` have been for longer than the patience; it

@@ -110,6 +110,7 @@ public:
   result<void> run() {
     std::vector<unconsumed> groups = in_order_of_dispatch(ledger_, replay_);
     if (!enforced(rule::restamped_on_resume)) std::erase_if(groups, is_unfinished);
+    std::erase_if(groups, [this](const unconsumed& one) { return set_stale_aside(one); });
     const std::size_t wanted = ledger_.groups_per_step;
     for (std::size_t at = 0; at < groups.size(); at += wanted) {
       const std::span batch = std::span(groups).subspan(at, std::min(wanted, groups.size() - at));
@@ -127,6 +128,16 @@ public:
   [[nodiscard]] replay_image take_replay() { return std::move(replay_); }
 
 private:
+  /// What is evicted before any step is no batch: a gate that counts it would wait for its step. It
+  /// stands before the first batch until then.
+  bool set_stale_aside(const unconsumed& one) {
+    const auto* ready = std::get_if<replay_record>(&one);
+    if (ready == nullptr || !policy_.evicts_by_weight()) return false;
+    if (ready->start_version.value + ready->window >= version_.value) return false;
+    stamp(*ready, -1);
+    return true;
+  }
+
   /// The gate admits these in order, one batch after the other: the stamps that follow.
   void keep_reserved(std::span<const unconsumed> batch) {
     const std::uint64_t admission = ledger_.next_admission++;
@@ -138,7 +149,8 @@ private:
   }
 
   result<void> stamp(std::span<const unconsumed> batch) {
-    const auto stamped = policy_.stamp(++dispatch_index_);
+    if (!shares_index(batch)) ++dispatch_index_;
+    const auto stamped = policy_.stamp(dispatch_index_);
     if (!stamped) return failure(stamped.error());
     const std::int64_t target = *stamped;
     admissions_.clear();
@@ -152,6 +164,13 @@ private:
     report_.shortfall = ledger_.groups_per_step - batch.size();
     ledger_.shortfalls.insert(static_cast<std::uint64_t>(target), report_.shortfall);
     return {};
+  }
+
+  /// Without look-ahead a gate that counts a last batch as a whole one would wait for the step that
+  /// it cannot fill: it goes with the one before. A stamped step is trained short instead.
+  [[nodiscard]] bool shares_index(std::span<const unconsumed> batch) const {
+    return policy_.gated() && !policy_.stamps() && policy_.window() == 0 &&
+           batch.size() < ledger_.groups_per_step && dispatch_index_ >= 0;
   }
 
   void stamp(replay_record record, std::int64_t target) {

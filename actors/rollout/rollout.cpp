@@ -1,5 +1,6 @@
 #include "actors/rollout/rollout.hpp"
 
+#include "actors/rollout/abort_unless_finished.hpp"
 #include "actors/runtime/combinators.hpp"
 #include "actors/runtime/failpoint.hpp"
 #include "actors/runtime/stream.hpp"
@@ -13,29 +14,20 @@ namespace weir {
 
 namespace {
 
-/// Tells a generator to forget a group unless its tokens all came: also when the waiting coroutine
-/// is destroyed.
-class abort_unless_finished {
+/// A group is with a generator, as long as this lives.
+class stay_with_generator {
 public:
-  abort_unless_finished(handle<generator_protocol> generator, AbortGroupT note,
-                        health_state& health, std::size_t index)
-      : generator_(std::move(generator)), note_(std::move(note)), health_(health), index_(index) {
-    health_.began(index_);
+  stay_with_generator(health_state& health, std::size_t generator)
+      : health_(health), generator_(generator) {
+    health_.began(generator_);
   }
-  abort_unless_finished(const abort_unless_finished&) = delete;
-  abort_unless_finished& operator=(const abort_unless_finished&) = delete;
-  ~abort_unless_finished() {
-    health_.ended(index_);
-    if (!finished_) generator_.tell(pack(note_));
-  }
-  void finished() { finished_ = true; }
+  stay_with_generator(const stay_with_generator&) = delete;
+  stay_with_generator& operator=(const stay_with_generator&) = delete;
+  ~stay_with_generator() { health_.ended(generator_); }
 
 private:
-  handle<generator_protocol> generator_;
-  AbortGroupT note_;
   health_state& health_;
-  std::size_t index_;
-  bool finished_ = false;
+  std::size_t generator_;
 };
 
 /// Token batches of one group that may be under way before the generator has to wait.
@@ -156,7 +148,6 @@ task<result<void>> rollout::recover() {
   if (!records) co_return failure(std::move(records.error()));
   recovery_plan plan = plan_recovery(*records, (*listed)->next_admission(), options_.failures);
   plan.spares = (*listed)->spares();
-  version_seen_ = weight_version((*listed)->version());
   state_.recover(plan);
   auto dropped = co_await drop_spent(std::move(plan.spent));
   if (!dropped) co_return failure(std::move(dropped.error()));
@@ -285,7 +276,6 @@ task<result<void>> rollout::admit_next(next_supply next) {
   if (!outcome) co_return failure(std::move(outcome.error()));
   if (!outcome->admitted) co_return result<void>();
   state_.admitted(next.admission, *outcome);
-  version_seen_ = std::max(version_seen_, outcome->admission_version);
   group_stamp stamp;
   stamp.dispatch_index = outcome->dispatch_index;
   stamp.target_step = outcome->target_step;
@@ -357,8 +347,8 @@ task<void> rollout::run_group(group_ptr group) {
 task<result<void>> rollout::finish_group(group_ptr group) {
   auto slot = co_await take_slot(group);
   if (!slot) co_return failure(std::move(slot.error()));
+  co_await failpoint("rollout.started");
   while (true) {
-    co_await weights_live(group);
     co_await take_flight(group);
     const std::size_t generator = co_await take_generator(group);
     const auto limit = within(options_.rollout_timeout);
@@ -385,13 +375,22 @@ task<result<void>> rollout::finish_group(group_ptr group) {
     if (kind == FailureKind::infra) group->failed_at = generator;
     state_.end_flight(group_id(group->prompt.group));
     flights_moved();
+    co_await failpoint("rollout.backing_off");
     co_await clock().after(std::chrono::nanoseconds(verdict->backoff_ns));
   }
 }
 
-/// The group's place in replay. A wait that times out is asked again, and keeps its turn.
+/// The version that makes all of its tokens, with pinned weights.
+std::optional<std::uint64_t> rollout::pin_of(const rollout_group& group) const {
+  if (!options_.pins) return std::nullopt;
+  return pinned_version(group.stamp, *options_.pins);
+}
+
+/// The group's place in replay, and the earliest version that it may start on: whoever waited for
+/// weights in flight would keep others, which make those weights possible, from flying. A wait that
+/// times out is asked again, and keeps its turn.
 task<result<void>> rollout::take_slot(group_ptr group) {
-  auto request = pack(start_of(*group));
+  auto request = pack(start_of(*group, pin_of(*group)));
   const waiting_time waiting(clock(), counters_->slot_wait_ns);
   while (true) {
     auto granted = co_await peers_.replay.ask(request, within(options_.gate_timeout));
@@ -428,6 +427,7 @@ task<result<void>> rollout::produce(group_ptr group, std::size_t generator) {
   co_await scoring.joined();
   if (group->failed) co_return failure(*group->failed);
   auto request = pack(staged_form(*group));
+  co_await failpoint("rollout.staging");
   auto staged = co_await peers_.replay.ask(request, within(options_.request_timeout));
   if (!staged) co_return failure(std::move(staged.error()));
   co_return result<void>();
@@ -435,11 +435,11 @@ task<result<void>> rollout::produce(group_ptr group, std::size_t generator) {
 
 task<result<void>> rollout::generate(group_ptr group, std::size_t chosen) {
   const auto generator = peers_.generators[chosen];
-  abort_unless_finished guard(generator, abort_of(*group), health_, chosen);
+  const stay_with_generator stay(health_, chosen);
+  abort_unless_finished guard(generator, abort_of(*group));
   auto tokens = open_stream<TokenBatch>(*this, stream_credit);
-  std::optional<std::uint64_t> pin;
-  if (options_.pins) pin = pinned_version(group->stamp, *options_.pins);
-  auto request = pack(generation_of(*group, options_.max_new_tokens, tokens.id(), pin));
+  auto request = pack(generation_of(*group, options_.max_new_tokens, tokens.id(), pin_of(*group)));
+  co_await failpoint("rollout.asking");
   auto accepted = co_await generator.ask(request, within(options_.generation_timeout));
   if (!accepted) co_return failure(std::move(accepted.error()));
   while (!all_finished(*group)) {
@@ -451,7 +451,8 @@ task<result<void>> rollout::generate(group_ptr group, std::size_t chosen) {
     auto appended = append_tokens(*group, *(**item).operator->());
     if (!appended) co_return failure(std::move(appended.error()));
     if (group->told_start < 0) tell_begun(group);
-    if (health_.saw(chosen, newest_version(*(**item).operator->()))) health_moved_.raise();
+    health_.saw(chosen, newest_version(*(**item).operator->()));
+    co_await failpoint("rollout.generating");
   }
   guard.finished();
   co_return result<void>();
@@ -466,6 +467,7 @@ task<void> rollout::score_sibling(group_ptr group, std::uint32_t sibling) {
   want.completion = codec_.decode(group->rollouts[sibling].tokens);
   const auto& environment = peers_.environments[sibling % peers_.environments.size()];
   auto request = pack(want);
+  co_await failpoint("rollout.scoring");
   auto scored = co_await environment.ask(request, within(options_.env_timeout));
   if (scored)
     group->rollouts[sibling].reward = (*scored)->reward();
@@ -479,6 +481,7 @@ task<result<void>> rollout::commit(group_ptr group) {
   ReleaseGroupT give;
   give.group = group->prompt.group;
   give.content_attempt = group->content_attempt;
+  co_await failpoint("rollout.releasing");
   auto release_request = pack(give);
   auto released =
       co_await peers_.sampler.ask(lease, release_request, within(options_.request_timeout));
@@ -501,6 +504,7 @@ task<result<failure_verdict>> rollout::record_failure(group_ptr group, FailureKi
   want.group = group->prompt.group;
   want.kind = kind;
   auto request = pack(want);
+  co_await failpoint("rollout.recording");
   auto recorded = co_await peers_.sampler.ask(lease, request, within(options_.request_timeout));
   if (!recorded) co_return failure(std::move(recorded.error()));
   failure_verdict verdict;

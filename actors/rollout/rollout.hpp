@@ -118,7 +118,6 @@ private:
   // Generators (rollout_health.cpp).
   task<void> watch_generators();
   task<void> probe(std::size_t generator);
-  task<void> weights_live(group_ptr group);
   task<std::size_t> take_generator(group_ptr group);
   task<void> score_sibling(group_ptr group, std::uint32_t sibling);
 
@@ -138,6 +137,8 @@ private:
   task<result<std::vector<ledger_record>>> drain(next_supply next);
   task<result<void>> give_up(std::uint64_t group, DropReason reason);
 
+  [[nodiscard]] std::optional<std::uint64_t> pin_of(const rollout_group& group) const;
+  void check_invariants() const override { state_.check_invariants(); }
   void flights_moved();
   [[nodiscard]] group_ptr make_group(PromptT prompt, group_stamp stamp,
                                      std::uint32_t content_attempt) const;
@@ -150,7 +151,6 @@ private:
   std::map<group_id, PromptT> reserved_prompts_; ///< Of the groups that wait for admission.
   /// Content attempts of restored groups among them, where they are not the first.
   std::map<group_id, std::uint32_t> reserved_attempts_;
-  weight_version version_seen_; ///< That the sampler knew as live, last.
   health_state health_;
   signal flights_moved_;
   signal group_ended_;

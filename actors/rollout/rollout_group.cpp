@@ -154,12 +154,12 @@ PromptKeyT key_of(const ledger_record& record) {
   return key;
 }
 
-StartGroupT start_of(const rollout_group& group) {
+StartGroupT start_of(const rollout_group& group, std::optional<std::uint64_t> pin) {
   StartGroupT request;
   request.group = group.prompt.group;
   request.dispatch_index = group.stamp.dispatch_index;
   request.target_step = group.stamp.target_step;
-  request.admission_version = group.stamp.admission_version;
+  request.admission_version = pin.value_or(group.stamp.admission_version);
   request.window = group.stamp.window;
   return request;
 }

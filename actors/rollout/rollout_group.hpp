@@ -86,11 +86,13 @@ unpack_prompts(const flatbuffers::Vector<flatbuffers::Offset<Prompt>>& prompts);
 [[nodiscard]] DivertGroupsT diversion_of(const prompt_batch& batch, std::uint32_t siblings);
 /// Finds the prompt of a record in the dataset again.
 [[nodiscard]] PromptKeyT key_of(const ledger_record& record);
-[[nodiscard]] StartGroupT start_of(const rollout_group& group);
 /// With `pin`, the version that makes all of its tokens.
 [[nodiscard]] GenerateGroupT generation_of(const rollout_group& group, std::uint32_t max_new_tokens,
                                            const StreamRefT& stream,
                                            std::optional<std::uint64_t> pin = {});
+/// With `pin`, that version may be yet to come: replay answers once it is there.
+[[nodiscard]] StartGroupT start_of(const rollout_group& group,
+                                   std::optional<std::uint64_t> pin = {});
 /// How groups name their version when weights are pinned.
 struct weight_pins {
   std::uint64_t window = 0; ///< W.

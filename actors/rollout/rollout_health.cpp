@@ -38,19 +38,11 @@ task<void> rollout::probe(std::size_t generator) {
     health_.answered(generator, version_of(**answer), now);
   else
     health_.missed(generator, answer.error(), now);
-  health_moved_.raise();
   if (health_.healthy(generator) == healthy) co_return;
   const std::string name = peers_.generators[generator].name();
   log(log_level::warning,
       name + (healthy ? " is unhealthy: " + to_string(answer.error()) : " is healthy again"));
-}
-
-/// Until weights are live that the group may start on. An ordinary group has them; one that got a
-/// new stamp in a restore may wait for several steps, and holds up nobody's flight meanwhile.
-task<void> rollout::weights_live(group_ptr group) {
-  const weight_version least(group->stamp.admission_version);
-  while (least > std::max(version_seen_, health_.newest_live().value_or(version_seen_)))
-    co_await health_moved_.raised();
+  health_moved_.raise();
 }
 
 /// The generator of the group's next attempt. While none is healthy it waits: `judge` ends that.

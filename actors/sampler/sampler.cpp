@@ -1,5 +1,6 @@
 #include "actors/sampler/sampler.hpp"
 
+#include "actors/runtime/combinators.hpp"
 #include "actors/sampler/replacement_reserve.hpp"
 
 #include <tuple>
@@ -8,6 +9,9 @@
 namespace weir {
 
 namespace {
+
+/// Longer than anybody waits before asking again: a wait whose asker is gone ends.
+constexpr std::chrono::seconds wait_max(150);
 
 using wire_reservations = flatbuffers::Vector<flatbuffers::Offset<GroupReservation>>;
 
@@ -87,6 +91,11 @@ task<result<message<GroupsReserved>>> sampler::on_reserve(lease_ref lease,
 task<result<message<AdmissionOpened>>>
 sampler::on_await_admission(message<AwaitAdmission> request) {
   std::ignore = request; // The gate is one for all admissions; which of them it is decides admit.
+  auto opened = co_await with_deadline(gate_open(), within(wait_max));
+  co_return std::move(opened);
+}
+
+task<result<message<AdmissionOpened>>> sampler::gate_open() {
   while (true) {
     const auto open = state_.may_admit();
     if (!open) co_return failure(open.error());
@@ -235,7 +244,6 @@ task<result<message<UnfinishedListed>>> sampler::on_list(message<ListUnfinished>
   UnfinishedListedT answer;
   answer.next_admission = state_.next_admission();
   answer.spares = state_.spares();
-  answer.version = state_.capture().live_version.value;
   for (const ledger_record& record : state_.unfinished())
     answer.groups.push_back(pack_record(record));
   co_return pack(answer);

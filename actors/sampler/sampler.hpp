@@ -38,7 +38,9 @@ private:
   task<result<message<UnfinishedListed>>> on_list(message<ListUnfinished> request);
   task<result<message<TargetRead>>> on_target(message<ReadTarget> request);
   task<void> on_version_live(message<VersionLive> note);
+  task<result<message<AdmissionOpened>>> gate_open();
   captured_section capture() override;
+  void check_invariants() const override { state_.check_invariants(); }
 
   sampler_state state_;
   signal version_moved_;

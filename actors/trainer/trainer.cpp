@@ -1,5 +1,6 @@
 #include "actors/trainer/trainer.hpp"
 
+#include "actors/rollout/rollout_group.hpp"
 #include "actors/runtime/combinators.hpp"
 #include "actors/runtime/completion.hpp"
 #include "actors/runtime/failpoint.hpp"
@@ -131,8 +132,8 @@ task<result<void>> trainer::warm_up() {
   co_return result<void>();
 }
 
-/// Mean reward of the policy's own completions, by the environment of the job. One that cannot be
-/// scored is left out: in the job it would be a failure of its prompt.
+/// Mean reward of the policy's own completions, by the environment of the job. One that is at fault
+/// itself is left out: in the job it would be a failure of its prompt.
 task<result<double>> trainer::measure(policy_ptr policy) {
   const auto engine = engine_.policy;
   auto work = [engine, policy] { return engine->sample(policy); };
@@ -142,16 +143,9 @@ task<result<double>> trainer::measure(policy_ptr policy) {
   std::size_t scored_samples = 0;
   std::optional<error> last;
   for (std::size_t i = 0; i < samples->size(); ++i) {
-    const warmup_sample& sample = (*samples)[i];
-    ScoreCompletionT want;
-    want.prompt = sample.prompt;
-    want.answer = sample.answer;
-    want.completion = sample.completion;
-    const auto environment = peers_.environments[i % peers_.environments.size()];
-    auto request = pack(want);
-    auto scored = co_await environment.ask(request, within(options_.env_timeout));
+    auto scored = co_await judge((*samples)[i], i);
     if (scored) {
-      sum += static_cast<double>((*scored)->reward());
+      sum += *scored;
       ++scored_samples;
     } else {
       log(log_level::warning,
@@ -161,6 +155,24 @@ task<result<double>> trainer::measure(policy_ptr policy) {
   }
   if (scored_samples == 0 && last) co_return failure(std::move(*last));
   co_return scored_samples == 0 ? 0.0 : sum / static_cast<double>(scored_samples);
+}
+
+/// A judge that dies, or is slow, says nothing of the sample: it, or the next one, is asked again.
+/// Leaving the sample out would favour those that do not kill their judges.
+task<result<double>> trainer::judge(warmup_sample sample, std::size_t place) {
+  ScoreCompletionT want;
+  want.prompt = sample.prompt;
+  want.answer = sample.answer;
+  want.completion = sample.completion;
+  const auto request = pack(want);
+  for (std::size_t attempt = 1;; ++attempt) {
+    const std::size_t chosen = (place + attempt - 1) % peers_.environments.size();
+    auto scored = co_await peers_.environments[chosen].ask(request, within(options_.env_timeout));
+    if (scored) co_return static_cast<double>((*scored)->reward());
+    const bool at_fault = failure_kind_of(scored.error()) == FailureKind::data;
+    if (at_fault || attempt == judgements_max) co_return failure(std::move(scored.error()));
+    co_await clock().after(judgement_pause);
+  }
 }
 
 /// One step of the job; false when the data ended.
@@ -229,6 +241,8 @@ task<result<bool>> trainer::train_chunks() {
 /// data ended. The target is read again after every wait: a group that was dropped meanwhile
 /// shrinks the step.
 task<result<std::optional<trainer::batch>>> trainer::next_chunk() {
+  std::optional<error> hopeless; // Of so many groups that the step lacks.
+  std::uint64_t lacked = 0;
   while (true) {
     ReadTargetT target;
     target.step = state_.step();
@@ -237,6 +251,8 @@ task<result<std::optional<trainer::batch>>> trainer::next_chunk() {
     if (!needed) co_return failure(std::move(needed.error()));
     if ((*needed)->groups() <= facts_.groups) co_return std::optional<batch>(std::in_place);
     const std::uint64_t lacking = (*needed)->groups() - facts_.groups;
+    if (hopeless && lacking >= lacked) co_return failure(std::move(*hopeless));
+    co_await failpoint("trainer.target_read");
     const std::uint64_t least = std::min(lacking, options_.groups_per_chunk_min);
     if (auto fed = watch_supply(text_of((*needed)->shut_gate()), lacking); !fed)
       co_return failure(std::move(fed.error()));
@@ -248,6 +264,12 @@ task<result<std::optional<trainer::batch>>> trainer::next_chunk() {
     auto wait_request = pack(wait);
     auto ready = co_await peers_.replay.ask(wait_request, within(batch_patience()));
     if (!ready && ready.error().code == errc::timed_out) continue; // Look at the target again.
+    if (!ready && ready.error().code == errc::exhausted) {
+      // Of a target that may be old: its last group was dropped while we asked.
+      hopeless = std::move(ready.error());
+      lacked = lacking;
+      continue;
+    }
     if (!ready) co_return failure(std::move(ready.error()));
     if ((*ready)->end_of_data()) co_return std::optional<batch>();
     if ((*ready)->available() < least) continue; // A group was given up: as above.
@@ -395,8 +417,8 @@ task<result<void>> trainer::save(std::string reason) {
 }
 
 /// Before a step is consumed: the save of an earlier step must be cut, or its bundle would hold a
-/// later step. A checkpoint that takes too long is asked for again, in the end given up waiting for;
-/// the run goes on.
+/// later step. A checkpoint that takes too long is asked for again, and in the end nobody waits for
+/// it; the run goes on.
 task<result<void>> trainer::await_cut() {
   if (!uncut_save_) co_return result<void>();
   const auto wanted = static_cast<std::int64_t>(*uncut_save_);

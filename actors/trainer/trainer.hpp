@@ -127,6 +127,7 @@ private:
   task<result<void>> train();
   task<result<void>> warm_up();
   task<result<double>> measure(policy_ptr policy);
+  task<result<double>> judge(warmup_sample sample, std::size_t place);
   task<result<bool>> train_step();
   task<result<bool>> train_chunks();
   task<result<std::optional<batch>>> next_chunk();
@@ -154,6 +155,7 @@ private:
 
   result<void> capturable() const override;
   captured_section capture() override;
+  void check_invariants() const override { state_.check_invariants(); }
   void tell_step(const learning_report& report);
 
   const trainer_options options_;

@@ -1,5 +1,6 @@
 #include "actors/validation/validation.hpp"
 
+#include "actors/rollout/abort_unless_finished.hpp"
 #include "actors/runtime/failpoint.hpp"
 #include "actors/runtime/stream.hpp"
 
@@ -14,24 +15,6 @@ namespace {
 constexpr std::uint64_t first_request = std::uint64_t{1} << 63U;
 /// Token batches that may be under way before the generator has to wait.
 constexpr std::uint64_t stream_credit = 4;
-
-/// Tells a generator to forget a request, also when the waiting coroutine is destroyed.
-class abort_at_end {
-public:
-  abort_at_end(handle<generator_protocol> generator, AbortGroupT note)
-      : generator_(std::move(generator)), note_(note) {}
-  abort_at_end(const abort_at_end&) = delete;
-  abort_at_end& operator=(const abort_at_end&) = delete;
-  ~abort_at_end() {
-    if (!finished_) generator_.tell(pack(note_));
-  }
-  void finished() { finished_ = true; }
-
-private:
-  handle<generator_protocol> generator_;
-  AbortGroupT note_;
-  bool finished_ = false;
-};
 
 result<void> made_by(const rollout_group& group, std::uint64_t version) {
   for (const std::uint64_t made : group.rollouts.front().versions)
@@ -140,7 +123,7 @@ group_ptr validation::make_group(const validation_round& round, std::uint64_t in
 }
 
 task<result<void>> validation::generate(group_ptr group, handle<generator_protocol> generator) {
-  abort_at_end guard(generator, abort_of(*group));
+  abort_unless_finished guard(generator, abort_of(*group));
   auto tokens = open_stream<TokenBatch>(*this, stream_credit);
   auto request = pack(generation_of(*group, options_.max_new_tokens, tokens.id()));
   auto accepted = co_await generator.ask(request, within(options_.generation_timeout));

@@ -51,16 +51,6 @@ TEST_SUITE("actors/health_state") {
     CHECK(state.healthy(0));
   }
 
-  TEST_CASE("the newest weights are those of a generator that serves") {
-    health_state state = fleet(2);
-    CHECK_FALSE(state.newest_live().has_value());
-    answer(state, 0, 1);
-    state.saw(1, weight_version(3));
-    CHECK(state.newest_live() == weight_version(3));
-    miss(state, 1, 3);
-    CHECK(state.newest_live() == weight_version(1));
-  }
-
   TEST_CASE("a group goes to the healthy generator with the fewest groups") {
     health_state state = fleet(3);
     state.began(0);

@@ -256,6 +256,36 @@ TEST_SUITE("actors/reconcile") {
     CHECK(made.ledger.find(group_id(7))->phase == group_phase::admitted);
   }
 
+  TEST_CASE("a stamp for an earlier step takes back the weights that the one before demanded") {
+    run made = empty_run("in_order", 0);
+    add_admitted(made, 0, 6, 6); // Stamped on a resume, for a step that has become an earlier one.
+    REQUIRE(with_sampler(made, "in_order", 1, 4).has_value());
+    CHECK(target_of(made, 0) == 4);
+    CHECK(made.ledger.find(group_id(0))->admission_version == weight_version(4));
+  }
+
+  TEST_CASE("what is too old for any step takes no place behind the gate") {
+    run made = empty_run("windowed", 0);
+    for (std::uint64_t group = 0; group < 3; ++group)
+      add_ready(made, group, 0, 2);
+    REQUIRE(with_sampler(made, "weight_fifo", 0, 3).has_value());
+    CHECK(made.ledger.dispatch_index == 2);
+    CHECK(made.replay.find(group_id(0))->dispatch_index == 2);
+    sampler_state sampler(policy_of("weight_fifo", 0), 3, {});
+    REQUIRE(sampler.load(made.ledger).has_value());
+    CHECK(*sampler.may_admit());
+  }
+
+  TEST_CASE("without look-ahead and stamps the gate lets in what fills a last batch up") {
+    run made = empty_run("windowed", 0);
+    add_ready(made, 0, 3, 4);
+    REQUIRE(with_sampler(made, "weight_fifo", 0, 4).has_value());
+    CHECK(made.ledger.dispatch_index == 3);
+    sampler_state sampler(policy_of("weight_fifo", 0), 3, {});
+    REQUIRE(sampler.load(made.ledger).has_value());
+    CHECK(*sampler.may_admit());
+  }
+
   TEST_CASE("a last step that nothing can fill is trained short") {
     run made = empty_run("windowed", 1);
     add_ready(made, 0, 0, 1);

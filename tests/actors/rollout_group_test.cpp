@@ -114,6 +114,7 @@ TEST_CASE("a group starts with the stamp of its admission, on weights of at leas
   CHECK(start.target_step == 5);
   CHECK(start.admission_version == 3);
   CHECK(start.window == 2);
+  CHECK(start_of(group, 9).admission_version == 9); // A pin may be yet to come.
   const GenerateGroupT wanted = generation_of(group, 16, {});
   CHECK(*wanted.sample == SampleId(1, 3));
   CHECK(wanted.content_attempt == 1);

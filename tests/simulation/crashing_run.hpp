@@ -2,6 +2,8 @@
 /// end; and everything that must hold meanwhile and afterwards.
 ///
 /// What is checked, besides the invariants that end a process by themselves:
+///   at every end        of a life: the invariants of every actor's state, permits and slots among
+///                       them; between two transactions the conservation law over all owners
 ///   after every crash   the newest bundle opens, and is not older than one whose publish returned;
 ///                       incarnations rise; the restored policy is of the same cut as the groups
 ///                       that replay counts as consumed

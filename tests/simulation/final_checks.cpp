@@ -1,6 +1,8 @@
 #include "tests/simulation/final_checks.hpp"
 
 #include "actors/audit/run_audit.hpp"
+#include "actors/checkpoint/balance.hpp"
+#include "actors/checkpoint/participant.hpp"
 #include "tests/simulation/tiny_job.hpp"
 
 #include <algorithm>
@@ -57,6 +59,23 @@ result<void> check_same_cut(const restored_states& states, const tiny_policy& po
     return wrong(name + ": the policy was trained on " + to_string(policy.trained) +
                  ", and the bundle counts as consumed " + to_string(states.replay.consumed));
   return {};
+}
+
+result<void> check_balanced(composed_life& life) {
+  cut_tallies sums;
+  const auto look = [&sums](actor& shown) {
+    auto* const owner = dynamic_cast<participant*>(&shown);
+    if (owner == nullptr) return;
+    owner->check_invariants();
+    const cut_tallies part = owner->tallies();
+    sums.handed_out += part.handed_out;
+    for (std::size_t state = 0; state < group_states; ++state)
+      sums.in_state[state] += part.in_state[state];
+  };
+  life.actors->inspect(look);
+  // Half of a transaction is in one owner, the other half not yet in another.
+  if (life.actors->counters().unsettled_leases > 0) return {};
+  return check_balance(sums);
 }
 
 result<void> check_nothing_left(composed_life& life, const run_plan& plan, finish_reason end) {

@@ -21,6 +21,10 @@ struct final_state {
 /// The policy of a bundle was trained on exactly the groups that the bundle counts as consumed.
 [[nodiscard]] result<void> check_same_cut(const restored_states& states, const tiny_policy& policy);
 
+/// Whenever a life ends, by a crash too: the invariants of every actor's state, and between two
+/// transactions the conservation law over all owners.
+[[nodiscard]] result<void> check_balanced(composed_life& life);
+
 /// No lease, stream or row is left in a graph whose data ended.
 [[nodiscard]] result<void> check_nothing_left(composed_life& life, const run_plan& plan,
                                               finish_reason end);

@@ -78,6 +78,9 @@ result<life_end> history::live(const std::optional<crash_point>& crash) {
   auto ended = live_in(around, crash);
   if (disk_.dead()) ended = life_end::crashed;
   const bool died = !ended || *ended == life_end::crashed;
+  if (ended && died && life_)
+    if (auto balanced = check_balanced(*life_); !balanced)
+      ended = failure(std::move(balanced.error()));
   if (died && !disk_.dead()) disk_.die();
   if (!died) disk_.die_at(std::numeric_limits<std::uint64_t>::max()); // It came too late.
   if (died && life_) life_->actors->kill();
@@ -185,6 +188,7 @@ result<void> history::finish(simulation& around) {
                                                     : finish_reason::steps_reached;
   settle(around);
   if (auto ended = life_->actors->outcome(); !*ended) return failure(std::move(ended->error()));
+  if (auto fine = check_balanced(*life_); !fine) return fine;
   if (auto fine = check_nothing_left(*life_, plan_, final_.end); !fine) return fine;
   if (auto stopped = life_->actors->stop(); !stopped) return stopped;
   return end_life(*life_, final_.end);

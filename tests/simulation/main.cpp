@@ -4,6 +4,8 @@
 ///     weir-sim --seeds 1..2000          a sweep, on both cores; exit code 1 if one does not hold
 ///     weir-sim --seeds 1..60 --without gate_rechecked_under_lease
 ///                                       exit code 0 if a seed notices that the rule is off
+///     weir-sim --seeds 1..60 --without gate_rechecked_under_lease --until 5
+///                                       exit code 0 if five do
 ///     weir-sim --seeds 1..100 --samplers ./libmine.so:my_sampler
 ///                                       a sampler of a user's own, out of a shared object
 #include "tests/simulation/crashing_run.hpp"
@@ -21,10 +23,10 @@ namespace {
 
 using namespace weir::sim;
 
-constexpr const char* usage =
-    "usage: weir-sim --seed N | --seeds A..B [--jobs J]\n"
-    "                [--crashes N] [--samplers NAME|FILE:SYMBOL,...] [--without RULE,RULE...]\n"
-    "rules:";
+constexpr const char* usage = "usage: weir-sim --seed N | --seeds A..B [--jobs J]\n"
+                              "                [--crashes N] [--samplers NAME|FILE:SYMBOL,...]\n"
+                              "                [--without RULE,RULE... [--until SEEDS]]\n"
+                              "rules:";
 
 std::optional<std::uint64_t> number(std::string_view text) {
   std::uint64_t value = 0;
@@ -78,6 +80,10 @@ bool parse(std::string_view key, std::string_view value, sweep_options& sweep) {
   if (key == "--samplers") return parse_samplers(value, sweep.run);
   if (key == "--without") return parse_rules(value, sweep.run);
   if (key == "--crashes") return (sweep.run.crashes = number(value)).has_value();
+  if (key == "--until") {
+    sweep.until = number(value).value_or(0);
+    return sweep.until > 0;
+  }
   if (key == "--jobs") {
     const auto jobs = number(value);
     sweep.jobs = static_cast<unsigned>(std::clamp<std::uint64_t>(jobs.value_or(0), 1, 64));

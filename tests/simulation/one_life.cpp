@@ -13,6 +13,7 @@ namespace weir::sim {
 namespace {
 
 constexpr std::uint64_t life_steps_max = 3'000'000;
+constexpr std::uint64_t settling_steps_max = 20'000;
 
 result<composed_life> compose(const run_plan& plan, const main_job& job, simulation& around,
                               test::crash_disk& disk) {
@@ -33,6 +34,14 @@ result<void> run(composed_life& life, simulation& around) {
                                       life.actors->dump_tasks("trainer"));
 }
 
+/// Notes that are under way arrive: a second of virtual time.
+void settle(simulation& around) {
+  const auto until = around.elapsed() + std::chrono::seconds(1);
+  const std::uint64_t last = around.steps() + settling_steps_max;
+  while (around.elapsed() < until && around.steps() < last && around.step()) {
+  }
+}
+
 } // namespace
 
 one_life live_once(const run_plan& plan, const std::function<void(main_job&)>& adjust,
@@ -51,11 +60,19 @@ one_life live_once(const run_plan& plan, const std::function<void(main_job&)>& a
   const auto seen = std::make_shared<observed>();
   main_job job = tiny_job(plan, plan.sampler, around.env(), seen);
   if (adjust) adjust(job);
+  const auto observe = job.parts.observer;
+  job.parts.observer = [&lived, observe](graph& actors, std::shared_ptr<run_counters> counters) {
+    lived.counters = counters;
+    return observe(actors, std::move(counters));
+  };
   auto life = compose(plan, job, around, disk);
   ensure(life.has_value(), "the job of a test can be composed");
   if (watch) life->actors->watch(*watch);
   lived.ended = run(*life, around);
   lived.took = around.elapsed();
+  settle(around);
+  lived.left = life->actors->counters();
+  lived.rows_left = life->rows->stat().staged_rows + life->rows->stat().committed_rows;
   std::ignore = life->actors->stop(); // Not of a run that failed: it says again why.
   const bool of_data = seen->finished == "the data ended";
   const finish_reason reason = !lived.ended ? finish_reason::failed

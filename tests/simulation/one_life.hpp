@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -18,6 +19,10 @@ struct one_life {
   std::chrono::nanoseconds took{0}; ///< Virtual.
   audit_report audit;
   std::string log; ///< Warnings and errors.
+  /// When the run had ended and its last notes had arrived, before its actors were stopped.
+  actor_counters left = {};
+  std::uint64_t rows_left = 0; ///< Staged and committed.
+  std::shared_ptr<const run_counters> counters;
 };
 
 /// Lives `plan`, whose job `adjust` may change before it is composed; with `watch`, under a

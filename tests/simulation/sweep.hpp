@@ -2,7 +2,7 @@
 /// like any other violation.
 ///
 /// Exit codes: 0 when nothing was violated. With rules switched off it is the other way round: the
-/// sweep ends at the first violation, and 0 says that there was one.
+/// sweep ends once `until` seeds were violated, and 0 says that there were as many.
 #pragma once
 
 #include "tests/simulation/crashing_run.hpp"
@@ -16,6 +16,8 @@ struct sweep_options {
   std::uint64_t last = 1;
   bool one = false; ///< A single seed, in this process.
   unsigned jobs = 2;
+  /// Of seeds that notice that a rule is off: one alone may be a whim of the schedule.
+  std::uint64_t until = 1;
   run_options run; ///< Its seed is replaced.
 };
 

@@ -2,6 +2,7 @@
 
 #include "actors/sampler/custom_sampler.hpp"
 #include "tests/simulation/pool_stream.hpp"
+#include "tests/simulation/relays.hpp"
 #include "tests/simulation/scripted_generator.hpp"
 #include "tests/simulation/tiny_learner.hpp"
 
@@ -50,6 +51,12 @@ rollout_options rollout_options_of(const run_plan& plan, const sampler_policy& p
   options.limits.inflight_max = plan.inflight_max;
   options.limits.stamps = policy.stamps();
   options.siblings = plan.siblings;
+  if (plan.losses_one_in > 0) { // Each is noticed by its deadline alone.
+    options.generation_timeout = seconds(20);
+    options.env_timeout = seconds(10);
+    options.gate_timeout = seconds(10);
+    options.rollout_timeout = seconds(60);
+  }
   options.max_new_tokens = static_cast<std::uint32_t>(plan.tokens_max);
   if (policy.stamps()) options.limits.reserve_low = plan.reserve_low;
   // Crashes and failures are many here and no prompt's fault: none is given up unless asked.
@@ -85,6 +92,7 @@ trainer_options trainer_options_of(const run_plan& plan) {
   trainer_options options;
   options.max_num_steps = plan.steps_max;
   options.save_period = plan.save_period;
+  if (plan.losses_one_in > 0) options.batch_timeout = seconds(10);
   if (plan.chunk_min > 0) options.groups_per_chunk_min = plan.chunk_min;
   options.warmup.max_steps = plan.warm_up ? 3 : 0;
   options.warmup.check_every = 2;
@@ -155,8 +163,10 @@ main_job_parts parts_of(const run_plan& plan, const sampler_choice& sampler, wor
   parts.environment = [plan]() -> result<scorer> {
     return scorer{[plan](const scoring_request& request) { return score(request, plan); }, false};
   };
-  parts.observer = [pause = plan.save_pause, seen](graph& actors, std::shared_ptr<run_counters>) {
-    return actors.add<watcher>("watcher", pause, seen);
+  parts.observer = [plan, seen](graph& actors, std::shared_ptr<run_counters>) {
+    if (plan.checkpoint_death_pause.count() > 0)
+      actors.add<reaper>("reaper", plan.checkpoint_death_pause, seen);
+    return actors.add<watcher>("watcher", plan.save_pause, seen);
   };
   parts.trainer_device = [&env]() -> result<std::shared_ptr<kernels::device_stream>> {
     return std::make_shared<pool_stream>(env.pool());
@@ -196,7 +206,9 @@ main_job tiny_job(const run_plan& plan, const sampler_choice& sampler, world& en
   job.generator_restarts.restarts_max = 1'000'000; // Deaths are many here.
   job.generator_restarts.backoff = std::chrono::milliseconds(1);
   job.generator_restarts.backoff_max = std::chrono::milliseconds(20);
+  job.checkpoint_restarts = job.generator_restarts;
   job.environments = plan.environments;
+  job.relays = relays_of(plan);
   job.parts = parts_of(plan, sampler, env, seen);
   return job;
 }

@@ -1,9 +1,10 @@
-/// Who watches a simulated run: remembers how it ended, and asks for a checkpoint at any time, as
-/// a signal or a user would.
+/// Who stands around a simulated run: a watcher that remembers how it ended and asks for a
+/// checkpoint at any time, as a signal or a user would, and a reaper of the checkpoint actor.
 #pragma once
 
 #include "actors/protocols.hpp"
 #include "actors/runtime/actor.hpp"
+#include "actors/runtime/detail/relay.hpp"
 
 #include <chrono>
 #include <cstdint>
@@ -17,6 +18,35 @@ namespace weir::sim {
 struct observed {
   std::optional<std::string> finished; ///< Why the job is done.
   std::uint64_t saves_refused = 0;
+};
+
+/// Ends the checkpoint actor now and then, as a fault of its own would: its supervisor restarts it.
+class reaper final : public actor {
+public:
+  using protocol = weir::protocol<>;
+
+  /// About `pause` apart, while the job is not done.
+  reaper(context ctx, std::chrono::nanoseconds pause, std::shared_ptr<const observed> seen)
+      : actor(ctx), self_(std::move(ctx)), pause_(pause), seen_(std::move(seen)),
+        random_(env().random("deaths of life " + std::to_string(life().value))) {}
+
+private:
+  /// A life must be able to save in the end.
+  static constexpr int deaths_max = 4;
+
+  task<void> run() override {
+    const auto victim = self_.find<checkpoint_protocol>("checkpoint");
+    for (int death = 0; death < deaths_max && !seen_->finished; ++death) {
+      const std::uint64_t pause = random_.below(static_cast<std::uint64_t>(pause_.count()) * 2);
+      co_await clock().after(std::chrono::nanoseconds(static_cast<std::int64_t>(pause)));
+      detail::end_as_failure(victim.where(), error{errc::internal, "the reaper came"});
+    }
+  }
+
+  const context self_;
+  const std::chrono::nanoseconds pause_;
+  const std::shared_ptr<const observed> seen_;
+  random_source random_;
 };
 
 class watcher final : public actor {
