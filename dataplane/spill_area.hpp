@@ -8,8 +8,8 @@
 /// no harm to either, so that runs may share a folder.
 ///
 /// A file is synced before it takes the memory's place, for the error and not to last: what the
-/// system fails to write later would be read as something else, without an error. A disk that cannot
-/// be read later ends the process (SIGBUS), as memory that cannot be read would.
+/// system fails to write later would be read as something else, without an error. A disk that
+/// cannot be read later ends the process (SIGBUS), as memory that cannot be read would.
 #pragma once
 
 #include "dataplane/disk.hpp"

@@ -1,5 +1,5 @@
-/// A small file system of its own, on a loop device: ENOSPC from a real journal, at whatever call it
-/// comes. Skipped, with a message, where nothing can be mounted.
+/// A small file system of its own, on a loop device: ENOSPC from a real journal, at whatever call
+/// it comes. Skipped, with a message, where nothing can be mounted.
 #include "dataplane/posix_disk.hpp"
 #include "tests/crash/publishing.hpp"
 #include "tests/support/temp_dir.hpp"

@@ -1,4 +1,5 @@
-/// The cases that a store must get right, each by its name: what is asked wrongly, twice or too late.
+/// The cases that a store must get right, each by its name: what is asked wrongly, twice or too
+/// late.
 #include "dataplane/store.hpp"
 
 #include <doctest/doctest.h>
