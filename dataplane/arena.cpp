@@ -133,6 +133,7 @@ void arena::adopt(contents& all, placement plan) {
   all.next_segment = plan.next_segment;
   for (const target& one : plan.targets) {
     all.live_bytes += one.added_bytes;
+    if (one.added_cells > 0) one.memory->touch(all.sequence);
     if (segment_entry* entry = all.segments.mutate(one.id)) {
       entry->live_bytes += one.added_bytes;
       entry->live_cells += one.added_cells;

@@ -2,21 +2,21 @@
 /// `streaming_loader`, with no store, no I/O and no clock.
 ///
 /// A consumer is read by data-parallel ranks, and each rank by one or more readers that must see
-/// the same rows (tensor and pipeline parallel peers). What is chosen for a rank is remembered until
-/// every reader of it has acknowledged it, so that one that is late, or died and asks again, gets
-/// the very rows that the others got.
+/// the same rows (tensor and pipeline parallel peers). What is chosen for a rank is remembered
+/// until every reader of it has acknowledged it, so that one that is late, or died and asks again,
+/// gets the very rows that the others got.
 ///
 ///   kind             TransferQueue       one choice
-///   sequential       SequentialSampler   the first rows that are available, for one rank
-///   complete_groups  GRPOGroupNSampler   the first complete groups, never part of one, for one rank
+///   sequential       SequentialSampler   the first rows that are available, for a rank
+///   complete_groups  GRPOGroupNSampler   the first complete groups, never part of one, for a rank
 ///   token_balanced   SeqlenBalanced...   complete groups for all ranks at once, equally many for
 ///                                        each, with nearly the same number of tokens
 ///   ranks, readers   RankAwareSampler    of any kind
 ///
 /// A batch, per reader: waiting -> deliver -> held -> acknowledge -> acknowledged
 ///                                                -> release -> waiting
-/// Once no reader holds or has acknowledged any of it, the whole batch is forgotten and its rows are
-/// available again: ranks whose batches were chosen together never fall out of step.
+/// Once no reader holds or has acknowledged any of it, the whole batch is forgotten and its rows
+/// are available again: ranks whose batches were chosen together never fall out of step.
 #pragma once
 
 #include "messages/error.hpp"
@@ -82,8 +82,8 @@ public:
   [[nodiscard]] std::size_t choice_rows() const;
   /// What is claimed next for this rank, and with it for others; rows are taken, and groups counted
   /// as complete, in the order of the candidates, so that more candidates change no choice. Nothing
-  /// if they do not suffice. `last`: no more will come, less than a batch will do (but never part of
-  /// a group, nor fewer groups for one rank than for another).
+  /// if they do not suffice. `last`: no more will come, less than a batch will do (but never part
+  /// of a group, nor fewer groups for one rank than for another).
   [[nodiscard]] std::optional<std::vector<rank_share>>
   choose(std::size_t rank, std::span<const claim_candidate> candidates, bool last) const;
   /// Whether as many batches are remembered as may be.
@@ -107,8 +107,8 @@ public:
   [[nodiscard]] result<std::vector<row_id>> consumed_by(reader_id who, std::uint64_t batch) const;
   /// @pre `consumed_by` is no error
   void acknowledge(reader_id who, std::uint64_t batch);
-  /// Rows that become available if this reader releases: those of the batch if nobody else needs it.
-  /// `conflict`: it does not hold the batch.
+  /// Rows that become available if this reader releases: those of the batch if nobody else needs
+  /// it. `conflict`: it does not hold the batch.
   [[nodiscard]] result<std::vector<row_id>> freed_by(reader_id who, std::uint64_t batch) const;
   /// @pre `freed_by` is no error
   void release(reader_id who, std::uint64_t batch);

@@ -29,6 +29,10 @@ result<void> remove_entries(disk& storage, const std::string& path, std::uint64_
 
 } // namespace
 
+result<std::shared_ptr<const std::byte>> file::map(std::uint64_t) {
+  return failure(errc::unsupported, "files of this disk cannot be mapped into memory");
+}
+
 std::string join(std::string_view directory, std::string_view name) {
   std::string path(directory);
   if (!path.empty() && path.back() != '/') path += '/';

@@ -71,6 +71,10 @@ public:
   /// Makes the bytes durable, not the name. An error is final, see above.
   [[nodiscard]] virtual result<void> sync() = 0;
   [[nodiscard]] virtual result<void> close() = 0;
+  /// The first `bytes` of the file, to be read in place, until the last holder is gone; they
+  /// outlive the file object and the name. @pre the file has as many. `unsupported` where that is
+  /// impossible.
+  [[nodiscard]] virtual result<std::shared_ptr<const std::byte>> map(std::uint64_t bytes);
 };
 
 /// An exclusive lock on a file, held until destruction or the death of the process.

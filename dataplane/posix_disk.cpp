@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -138,6 +139,14 @@ public:
     // Never retried: Linux has released the descriptor even when it reports EINTR.
     if (::close(opened_.release()) < 0 && errno != EINTR) return system_failure(path_, "close");
     return {};
+  }
+
+  result<std::shared_ptr<const std::byte>> map(std::uint64_t bytes) override {
+    void* memory = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, opened_.number(), 0);
+    if (memory == MAP_FAILED) return system_failure(path_, "map into memory");
+    return std::shared_ptr<const std::byte>(
+        static_cast<const std::byte*>(memory),
+        [memory, bytes](const std::byte*) { ::munmap(memory, bytes); });
   }
 
 private:

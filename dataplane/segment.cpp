@@ -4,6 +4,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <limits>
 #include <new>
 #include <tuple>
@@ -40,6 +41,7 @@ segment* segment::make(std::uint64_t capacity_bytes) {
 }
 
 segment::~segment() {
+  if (mapping_) return;
   if (capacity_ >= mapped_bytes_min)
     ::munmap(memory_, capacity_);
   else
@@ -50,6 +52,15 @@ std::shared_ptr<segment> segment::allocate(std::uint64_t capacity_bytes) {
   return std::shared_ptr<segment>(make(capacity_bytes));
 }
 
+std::shared_ptr<const segment> segment::over_file(std::shared_ptr<const std::byte> mapping,
+                                                  std::uint64_t bytes) {
+  // Nothing is written through the pointer: `writable` refuses.
+  auto* made = new segment(const_cast<std::byte*>(mapping.get()), bytes);
+  made->filled_ = bytes;
+  made->mapping_ = std::move(mapping);
+  return std::shared_ptr<const segment>(made);
+}
+
 std::span<const std::byte> segment::bytes(std::uint64_t offset, std::uint64_t size) const {
   ensure(offset <= capacity_ && size <= capacity_ - offset, "an extent lies within its segment");
   return {memory_ + offset, size};
@@ -57,6 +68,8 @@ std::span<const std::byte> segment::bytes(std::uint64_t offset, std::uint64_t si
 
 std::span<std::byte> segment::writable(std::uint64_t offset, std::uint64_t size) {
   ensure(offset <= capacity_ && size <= capacity_ - offset, "an extent lies within its segment");
+  ensure(!mapping_, "a segment on disk is not written to");
+  filled_ = std::max(filled_, offset + size);
   return {memory_ + offset, size};
 }
 
@@ -86,6 +99,7 @@ std::uint64_t segment_pool::idle_bytes() const {
 void segment_pool::idle_segments::take_back(std::unique_ptr<segment> dead) {
   if (segment_bytes < mapped_bytes_min) return;
   if (::madvise(dead->memory_, segment_bytes, MADV_FREE) != 0) return;
+  dead->filled_ = 0;
   const std::lock_guard held(mutex);
   if ((segments.size() + 1) * segment_bytes <= idle_bytes_max) segments.push_back(std::move(dead));
 }

@@ -5,6 +5,7 @@
 
 #include "messages/limits.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,6 +21,10 @@ public:
   /// Null if the system has no memory.
   [[nodiscard]] static std::shared_ptr<segment> allocate(std::uint64_t capacity_bytes);
 
+  /// A segment whose bytes lie in a file, mapped; nobody fills it any more.
+  [[nodiscard]] static std::shared_ptr<const segment>
+  over_file(std::shared_ptr<const std::byte> mapping, std::uint64_t bytes);
+
   segment(const segment&) = delete;
   segment& operator=(const segment&) = delete;
   ~segment();
@@ -29,6 +34,14 @@ public:
   [[nodiscard]] std::span<const std::byte> bytes(std::uint64_t offset, std::uint64_t size) const;
   /// The same for the one who fills it, before anybody else may see it.
   [[nodiscard]] std::span<std::byte> writable(std::uint64_t offset, std::uint64_t size);
+  /// Where the bytes end that were filled so far. Only for the thread that fills it.
+  [[nodiscard]] std::uint64_t filled() const { return filled_; }
+
+  /// Whether its bytes lie in a file.
+  [[nodiscard]] bool on_disk() const { return mapping_ != nullptr; }
+  /// When its store last wrote or read it, in sequence numbers.
+  [[nodiscard]] std::uint64_t touched() const { return touched_.load(std::memory_order_relaxed); }
+  void touch(std::uint64_t sequence) const { touched_.store(sequence, std::memory_order_relaxed); }
 
 private:
   friend class segment_pool;
@@ -38,6 +51,10 @@ private:
 
   std::byte* memory_;
   std::uint64_t capacity_;
+  std::uint64_t filled_ = 0;
+  mutable std::atomic<std::uint64_t> touched_ = 0;
+  /// Of a file; null: memory of its own.
+  std::shared_ptr<const std::byte> mapping_;
 };
 
 /// Segments of one size. The memory of dead ones is used again: to touch fresh pages costs four

@@ -114,9 +114,9 @@ std::optional<consumer_state> state_for(const row_entry& row, std::uint16_t cons
 } // namespace
 
 store::store(store_options options)
-    : options_(options), arena_(options.segment_bytes, options.idle_bytes) {
-  ensure(options.segment_bytes > 0, "segments have room");
-  ensure(options.high_water_bytes <= options.capacity_bytes,
+    : options_(std::move(options)), arena_(options_.segment_bytes, options_.idle_bytes) {
+  ensure(options_.segment_bytes > 0, "segments have room");
+  ensure(options_.high_water_bytes <= options_.capacity_bytes,
          "the high-water mark is within the capacity");
 }
 
@@ -210,6 +210,7 @@ result<std::vector<row_id>> store::stage(std::string_view partition,
 result<void> store::check_room(std::string_view partition, std::uint64_t bytes, std::uint64_t mark,
                                admission kind) {
   if (bytes <= mark && contents_.live_bytes <= mark - bytes) return {};
+  if (bytes <= mark && spill_down_to(mark - bytes)) return {};
   if (kind == admission::priority) {
     ++stages_above_mark_;
     return {};

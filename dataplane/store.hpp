@@ -17,6 +17,10 @@
 /// `exhausted` (wait and try again) unless it has priority; a patch may use what lies between the
 /// mark and the capacity, so that rows already here can be finished.
 ///
+/// With a spill area, what would pass a mark first sends the segments to disk that were not touched
+/// for longest, whole, and only their memory counts. They are read as before. A spill that fails
+/// leaves its segment in memory, is counted and told, and is not tried again at once.
+///
 /// Threads: used by one thread at a time. Snapshots and batches are independent of the store.
 #pragma once
 
@@ -26,11 +30,13 @@
 #include "dataplane/contents.hpp"
 #include "dataplane/row.hpp"
 #include "dataplane/snapshot.hpp"
+#include "dataplane/spill_area.hpp"
 #include "dataplane/tag_index.hpp"
 #include "messages/error.hpp"
 #include "messages/ids.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -51,6 +57,10 @@ struct store_options {
   /// Memory of dead segments that is kept for new ones, at most. The system takes it when it is
   /// short of memory.
   std::uint64_t idle_bytes = std::uint64_t{512} * 1024 * 1024;
+  /// Where cold segments go when memory is short; null: nowhere.
+  std::shared_ptr<spill_area> spill = {};
+  /// Told of each spill that failed, within the call that needed it; may be empty.
+  std::function<void(const error& why)> spill_failed = {};
 };
 
 /// For metrics and leak checks.
@@ -66,6 +76,10 @@ struct store_stat {
   /// Segments that this store (not a snapshot or batch) holds, and the memory reserved by them.
   std::uint64_t segments = 0;
   std::uint64_t segment_bytes = 0;
+  /// Those of them that are on disk, and their bytes there; spills that failed.
+  std::uint64_t spilled_segments = 0;
+  std::uint64_t spilled_bytes = 0;
+  std::uint64_t spills_failed = 0;
   /// Memory of dead segments that is kept for new ones.
   std::uint64_t idle_bytes = 0;
   /// Stages that were refused for lack of room, and that priority let pass the mark.
@@ -178,6 +192,10 @@ private:
   /// Checks capacity for `bytes` more, and counts.
   [[nodiscard]] result<void> check_room(std::string_view partition, std::uint64_t bytes,
                                         std::uint64_t mark, admission kind);
+  /// Live bytes of segments that are not on disk. O(segments).
+  [[nodiscard]] std::uint64_t live_bytes_in_memory() const;
+  /// Spills until at most this many live bytes are in memory, and tells whether they are.
+  [[nodiscard]] bool spill_down_to(std::uint64_t live_bytes);
   std::uint64_t adopt_partition(std::string_view name);
   std::vector<row_id> adopt_rows(std::uint64_t number, std::vector<placing_row>& rows);
   void adopt_patches(std::uint64_t number, std::span<const row_patch> patches,
@@ -208,6 +226,15 @@ private:
   std::optional<compaction_sweep> sweep_;
   std::uint64_t stages_refused_ = 0;
   std::uint64_t stages_above_mark_ = 0;
+  /// How many calls that are short of room do without a spill after one failed: each failure
+  /// doubles it.
+  struct spill_pause {
+    std::uint64_t left = 0;
+    std::uint64_t next = 1;
+  };
+  static constexpr std::uint64_t spill_pause_max = 1024;
+  spill_pause spill_pause_;
+  std::uint64_t spills_failed_ = 0;
 };
 
 } // namespace weir::dataplane

@@ -95,6 +95,7 @@ result<void> gather(const contents& all, std::span<const cell* const> cells, std
     if (one->segment != from_id) {
       from_id = one->segment;
       from = all.segments.find(from_id)->memory.get();
+      from->touch(all.sequence);
     }
     std::memcpy(at, from->bytes(one->offset, one->bytes).data(), one->bytes);
     at += one->bytes;
@@ -113,6 +114,7 @@ result<void> fill_column(const contents& all, std::span<const row_body* const> r
   if (bytes == 0) return {};
   if (const cell* first = single_extent(cells)) {
     target.pin = all.segments.find(first->segment)->memory;
+    target.pin->touch(all.sequence);
     target.bytes = target.pin->bytes(first->offset, bytes);
     return {};
   }
@@ -300,11 +302,16 @@ store_stat store::stat() const {
                   .live_bytes = contents_.live_bytes,
                   .segments = contents_.segments.size(),
                   .segment_bytes = 0,
+                  .spilled_segments = 0,
+                  .spilled_bytes = 0,
+                  .spills_failed = spills_failed_,
                   .idle_bytes = arena_.idle_bytes(),
                   .stages_refused = stages_refused_,
                   .stages_above_mark = stages_above_mark_};
   contents_.segments.for_each([&stat](std::uint64_t, const segment_entry& entry) {
-    stat.segment_bytes += entry.memory->capacity();
+    const bool spilled = entry.memory->on_disk();
+    stat.spilled_segments += spilled ? 1 : 0;
+    (spilled ? stat.spilled_bytes : stat.segment_bytes) += entry.memory->capacity();
   });
   return stat;
 }

@@ -3,11 +3,11 @@
 ///   next -> claim -> get -> the reader's -> acknowledge -> consumed
 ///                                        -> release     -> available again (claim_sampler.hpp)
 ///
-/// It never waits. Short of rows it says `not_yet`, and the caller asks again when it was told of new
-/// ones; once the producer has called `finish` it gives out what is left and then says `finished`.
-/// What is claimed and not acknowledged goes back with the loader, so that one that is dropped loses
-/// nothing. A restore of the store takes the claims of the cut with it: drop the loader, restore,
-/// `release_all` of its consumer, and make another.
+/// It never waits. Short of rows it says `not_yet`, and the caller asks again when it was told of
+/// new ones; once the producer has called `finish` it gives out what is left and then says
+/// `finished`. What is claimed and not acknowledged goes back with the loader, so that one that is
+/// dropped loses nothing. A restore of the store takes the claims of the cut with it: drop the
+/// loader, restore, `release_all` of its consumer, and make another.
 ///
 ///     auto loader = streaming_loader::create(rows, {.partition = "train", .consumer = "trainer",
 ///                                                   .fields = {"tokens"}});
@@ -84,14 +84,14 @@ public:
   /// Releases every claim that is not acknowledged by all readers that it is for.
   ~streaming_loader();
 
-  /// The next batch of a reader; the buffers of `recycled` (an earlier one) are used again. An error
-  /// changes nothing, but for `not_found`: a row of a batch that waited for this reader was cleared.
-  /// Then the batch is given up for all its readers, and its other rows go back.
+  /// The next batch of a reader; the buffers of `recycled` (an earlier one) are used again. An
+  /// error changes nothing, but for `not_found`: a row of a batch that waited for this reader was
+  /// cleared. Then the batch is given up for all its readers, and its other rows go back.
   /// `invalid_argument`: no such reader, or a row without the group or tokens that it needs.
   [[nodiscard]] result<loader_answer> next(reader_id who = {}, batch recycled = {});
   /// This reader is done with a batch; its rows become consumed when all readers of its rank are.
-  /// Rows that were cleared meanwhile are nobody's any more. `conflict`: it does not hold the batch,
-  /// or somebody else released a row.
+  /// Rows that were cleared meanwhile are nobody's any more. `conflict`: it does not hold the
+  /// batch, or somebody else released a row.
   [[nodiscard]] result<void> acknowledge(std::uint64_t number, reader_id who = {});
   /// This reader gives a batch back. It is the next that it gets, unless nobody needs the batch:
   /// then its rows are available to any. Errors as for `acknowledge`.

@@ -257,6 +257,9 @@ void rules::check_storage() {
             shown("data_plane.capacity_bytes") + " is below " + shown("data_plane.segment_bytes"));
   refuse_if(plane.spill_bytes > 0 && !plane.spill_dir,
             shown("data_plane.spill_bytes") + " needs " + shown("data_plane.spill_dir"));
+  refuse_if(plane.spill_dir && plane.spill_bytes == 0, shown("data_plane.spill_dir") +
+                                                           " has no room: raise " +
+                                                           shown("data_plane.spill_bytes"));
   check_metric();
   if (save.checkpoint_must_save_by)
     if (const auto seconds = seconds_of(*save.checkpoint_must_save_by); !seconds)

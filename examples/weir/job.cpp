@@ -290,10 +290,17 @@ result<job> sketch_job(dataplane::disk& storage, const run_config& config) {
 
 result<job> prepare_job(dataplane::disk& storage, const run_config& config) {
   auto work = sketch_job(storage, config);
-  if (!work || !config.policy.model) return work;
-  auto weights = read_model(storage, *config.policy.model, work->model);
-  if (!weights) return failure(std::move(weights.error()));
-  work->first_policy = work->learner->begin(std::move(*weights));
+  if (!work) return work;
+  if (config.policy.model) {
+    auto weights = read_model(storage, *config.policy.model, work->model);
+    if (!weights) return failure(std::move(weights.error()));
+    work->first_policy = work->learner->begin(std::move(*weights));
+  }
+  if (!config.data_plane.spill_dir) return work;
+  auto area = dataplane::spill_area::open(storage, *config.data_plane.spill_dir,
+                                          config.data_plane.spill_bytes);
+  if (!area) return failure(area.error().code, "data_plane.spill_dir: " + area.error().text);
+  work->spill = std::move(*area);
   return work;
 }
 

@@ -9,6 +9,7 @@
 #include "actors/sampler/sampler_state.hpp"
 #include "actors/trainer/llama_learner.hpp"
 #include "dataplane/disk.hpp"
+#include "dataplane/spill_area.hpp"
 #include "examples/weir/config.hpp"
 #include "kernels/device.hpp"
 #include "kernels/tokenizer.hpp"
@@ -30,11 +31,12 @@ struct job {
   kernels::sampling_options sampling;
   std::vector<std::uint32_t> stop_tokens;
   kernels::device_choice device;
+  std::shared_ptr<dataplane::spill_area> spill; ///< Null: rollouts stay in memory.
   /// The policy of a new run: random, or read from `policy.model`.
   policy_ptr first_policy;
 };
 
-/// Errors name file, key or record and what to do.
+/// Errors name file, key or record and what to do. The disk outlives the job.
 [[nodiscard]] result<job> prepare_job(dataplane::disk& storage, const run_config& config);
 
 /// As `prepare_job`, with random weights: of `policy.model` only config.json is read. For a graph

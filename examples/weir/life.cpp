@@ -31,11 +31,18 @@ dataloader_options loader_options_of(const run_config& config) {
   return options;
 }
 
-dataplane::store_options row_options_of(const run_config& config) {
+dataplane::store_options row_options_of(const job& work,
+                                        const std::shared_ptr<run_output>& output) {
+  const run_config& config = work.config;
   dataplane::store_options options;
   options.segment_bytes = config.data_plane.segment_bytes;
   options.capacity_bytes = config.data_plane.capacity_bytes;
   options.high_water_bytes = config.data_plane.capacity_bytes / 8 * 7;
+  options.spill = work.spill;
+  options.spill_failed = [output](const error& why) {
+    output->log(log_level::warning, "data plane",
+                "rollouts stay in memory, since they cannot be spilled: " + to_string(why));
+  };
   return options;
 }
 
@@ -248,7 +255,7 @@ main_job main_job_of(const job& work, const std::shared_ptr<run_output>& output)
   made.held_out = work.held_out;
   made.validation = validation_options_of(config);
   made.replay = replay_options_of(config);
-  made.rows = row_options_of(config);
+  made.rows = row_options_of(work, output);
   made.trainer = trainer_options_of(config);
   made.checkpoint = checkpoint_options_of(config);
   made.bundles = bundle_options_of(config);

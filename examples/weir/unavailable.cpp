@@ -13,9 +13,6 @@ struct gap {
 };
 
 constexpr gap gaps[] = {
-    {"data_plane.spill_dir",
-     [](const run_config& config) { return config.data_plane.spill_dir.has_value(); },
-     "set it to null and raise data_plane.capacity_bytes"},
     {"grpo.max_rollout_turns",
      [](const run_config& config) { return config.grpo.max_rollout_turns > 1; }, "use 1"},
     {"logger.log_dir", [](const run_config& config) { return config.logger.log_dir.has_value(); },

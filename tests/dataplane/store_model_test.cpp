@@ -1,6 +1,9 @@
 /// The store against the simplest model that could be right, under seeded random calls: outcomes
 /// and values agree after every call, captures never change, and a restore of one goes on.
+#include "dataplane/posix_disk.hpp"
+#include "dataplane/spill_area.hpp"
 #include "dataplane/store.hpp"
+#include "tests/support/temp_dir.hpp"
 
 #include <doctest/doctest.h>
 
@@ -33,8 +36,8 @@ using model = std::map<std::uint64_t, model_row>;
 /// One store and what it should hold.
 class pair_of_stores {
 public:
-  pair_of_stores(std::uint64_t seed, std::uint64_t segment_bytes)
-      : plane({.segment_bytes = segment_bytes}), random_(seed) {}
+  pair_of_stores(std::uint64_t seed, store_options options)
+      : plane(std::move(options)), random_(seed) {}
 
   void step() {
     const std::vector<row_id> rows = draw_rows();
@@ -219,37 +222,60 @@ model model_of(const snapshot& state) {
   return seen;
 }
 
+void run_history(pair_of_stores& both) {
+  std::vector<std::pair<snapshot, model>> captured;
+  for (int step = 0; step < 300; ++step) {
+    both.step();
+    if (step % 20 == 7 && both.plane.stat().partitions > 0) {
+      both.plane.check_invariants();
+      both.check_query();
+      both.check_values();
+    }
+    if (step % 50 == 13) captured.emplace_back(both.plane.capture(), both.expected);
+    if (step % 90 == 89) {
+      both.plane.restore(captured[captured.size() / 2].first);
+      both.expected = captured[captured.size() / 2].second;
+    }
+  }
+  CHECK(model_of(both.plane.capture()) == both.expected);
+  for (const auto& [state, then] : captured) {
+    CHECK(model_of(state) == then);
+    state.state().check_invariants();
+  }
+}
+
 } // namespace
 
 TEST_SUITE("dataplane/store_model") {
   TEST_CASE("random calls agree with the model, captures never change, restores go on") {
     for (std::uint64_t seed = 0; seed < 12; ++seed) {
       CAPTURE(seed);
-      pair_of_stores both(seed, 128 + seed * 64);
-      std::vector<std::pair<snapshot, model>> captured;
-      for (int step = 0; step < 300; ++step) {
-        both.step();
-        if (step % 20 == 7 && both.plane.stat().partitions > 0) {
-          both.plane.check_invariants();
-          both.check_query();
-          both.check_values();
-        }
-        if (step % 50 == 13) captured.emplace_back(both.plane.capture(), both.expected);
-        if (step % 90 == 89) {
-          both.plane.restore(captured[captured.size() / 2].first);
-          both.expected = captured[captured.size() / 2].second;
-        }
+      pair_of_stores both(seed, {.segment_bytes = 128 + seed * 64});
+      run_history(both);
+    }
+  }
+
+  TEST_CASE("the same in little memory, with most segments on disk") {
+    const test::temp_dir directory;
+    const auto storage = make_posix_disk();
+    for (std::uint64_t seed = 0; seed < 4; ++seed) {
+      CAPTURE(seed);
+      const auto area = spill_area::open(*storage, directory.path().string(), 1U << 24U);
+      REQUIRE(area.has_value());
+      {
+        pair_of_stores both(seed, {.segment_bytes = 128 + seed * 64,
+                                   .capacity_bytes = 2048,
+                                   .high_water_bytes = 2048,
+                                   .spill = *area});
+        run_history(both);
+        CHECK(both.plane.stat().spilled_segments > 0);
       }
-      CHECK(model_of(both.plane.capture()) == both.expected);
-      for (const auto& [state, then] : captured) {
-        CHECK(model_of(state) == then);
-        state.state().check_invariants();
-      }
+      CHECK((*area)->used_bytes() == 0);
     }
   }
 
   TEST_CASE("another thread reads captures, value by value, while the store goes on") {
-    pair_of_stores both(77, 512);
+    pair_of_stores both(77, {.segment_bytes = 512});
     std::atomic<bool> agreed{true};
     for (int round = 0; round < 10; ++round) {
       for (int step = 0; step < 20; ++step)

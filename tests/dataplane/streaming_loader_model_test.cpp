@@ -1,6 +1,6 @@
 /// The loader against a model that only knows rows: under random verbs of a producer and of
-/// all readers, and over lives of the loader, each row goes to one rank, to every reader of it, in whole groups, and
-/// is consumed exactly when the last of them has acknowledged.
+/// all readers, and over lives of the loader, each row goes to one rank, to every reader of it, in
+/// whole groups, and is consumed exactly when the last of them has acknowledged.
 #include "dataplane/streaming_loader.hpp"
 
 #include <doctest/doctest.h>
