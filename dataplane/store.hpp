@@ -66,11 +66,15 @@ struct store_stat {
   /// Segments that this store (not a snapshot or batch) holds, and the memory reserved by them.
   std::uint64_t segments = 0;
   std::uint64_t segment_bytes = 0;
+  /// Those that `compact` would empty.
+  std::uint64_t mostly_dead_segments = 0;
   /// Memory of dead segments that is kept for new ones.
   std::uint64_t idle_bytes = 0;
   /// Stages that were refused for lack of room, and that priority let pass the mark.
   std::uint64_t stages_refused = 0;
   std::uint64_t stages_above_mark = 0;
+  /// Moved out of mostly dead segments, since the start.
+  std::uint64_t moved_bytes = 0;
 
   friend bool operator==(const store_stat&, const store_stat&) = default;
 };
@@ -204,6 +208,7 @@ private:
   std::optional<compaction_sweep> sweep_;
   std::uint64_t stages_refused_ = 0;
   std::uint64_t stages_above_mark_ = 0;
+  std::uint64_t moved_bytes_ = 0;
 };
 
 } // namespace weir::dataplane
