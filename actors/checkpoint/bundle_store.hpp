@@ -1,8 +1,9 @@
 /// The published bundles of a run, and how the next one comes to be. No actor: called on the
-/// blocking pool, one call at a time.
+/// blocking pool. One bundle is made at a time; `retire` may run beside the next one.
 #pragma once
 
 #include "actors/checkpoint/barrier_state.hpp"
+#include "actors/checkpoint/write_terms.hpp"
 #include "dataplane/bundle_writer.hpp"
 #include "dataplane/retention.hpp"
 #include "dataplane/run_directory.hpp"
@@ -10,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -23,6 +25,8 @@ struct bundle_store_options {
   incarnation life;
   std::string metric_name;
   dataplane::retention_policy retention;
+  /// Told of each bundle that the next may link; may be null.
+  std::shared_ptr<write_terms> terms = {};
 };
 
 /// A bundle that is being written. Owners write below `writer.directory()`.
@@ -57,7 +61,8 @@ public:
   /// Publishes, in the order of bundle_writer.hpp, with `training_info.json` added. The events
   /// up to the cut are durable before.
   [[nodiscard]] result<published_bundle> publish(unfinished_bundle& bundle);
-  /// Retires what the policy does not keep. An error is for the log: the next call tries again.
+  /// Retires what the policy does not keep, however long that takes. An error is for the log: the
+  /// next call tries again.
   [[nodiscard]] result<void> retire();
 
   /// The bundle that this life restored or published last.
@@ -65,11 +70,14 @@ public:
 
 private:
   [[nodiscard]] const dataplane::bundle* same_step(std::uint64_t step) const;
+  [[nodiscard]] std::vector<dataplane::bundle> take_leaving();
+  void tell_terms() const;
   [[nodiscard]] result<void> add_training_info(unfinished_bundle& bundle) const;
 
   dataplane::disk& storage_;
   std::shared_ptr<dataplane::run_directory> directory_;
   bundle_store_options options_;
+  std::mutex known_mutex_; ///< Of `known_`, which retiring and publishing share.
   std::vector<dataplane::bundle> known_;
   std::optional<dataplane::bundle> newest_;
 };
