@@ -64,7 +64,9 @@ result<owner_states> build_states(const main_job& job, const begun_life& begun) 
       dataloader_state(*job.records, job.loader),
       sampler_state(job.policy, job.rollout.limits.groups_per_step, job.rollout.failures),
       replay_contents{replay_state(job.policy, job.replay),
-                      std::make_shared<dataplane::store>(job.rows)},
+                      std::make_shared<dataplane::store>(job.rows),
+                      {},
+                      std::make_shared<write_terms>(job.writing)},
       trainer_image{0, weight_version(0), job.first_policy, {}}};
   if (!begun.states) return built;
   const restored_states& states = *begun.states;
@@ -84,6 +86,7 @@ result<owner_states> build_states(const main_job& job, const begun_life& begun) 
       if (!cleared) return failure(std::move(cleared.error()));
     }
   }
+  built.replay.terms->wrote(states.files);
   built.replay.restamped = states.changes.replay_events;
   built.restamped = states.dropped.ledger_events;
   built.restamped.insert(built.restamped.end(), states.changes.ledger_events.begin(),
@@ -103,8 +106,10 @@ void announce(event_stream& program, const begun_life& begun, const generation_t
 }
 
 std::shared_ptr<bundle_store> make_store(const main_job& job, world& env, const begun_life& begun,
-                                         std::shared_ptr<dataplane::run_directory> directory) {
+                                         std::shared_ptr<dataplane::run_directory> directory,
+                                         std::shared_ptr<write_terms> terms) {
   bundle_store_options options = job.bundles;
+  options.terms = std::move(terms);
   options.run_id = begun.run_id;
   options.life = begun.life;
   return std::make_shared<bundle_store>(
@@ -176,6 +181,7 @@ result<void> add_actors(const main_job& job, const begun_life& begun, owner_stat
   auto ledger =
       actors.add<sampler>("sampler", std::move(states.sampler), *life.log, states.restamped);
   ledger = relayed(job.relays.sampler, actors, ledger);
+  const auto terms = states.replay.terms;
   auto buffer = actors.add<replay>("replay", std::move(states.replay), states.trainer.version,
                                    *life.log, counters);
   buffer = relayed(job.relays.replay, actors, buffer);
@@ -187,8 +193,12 @@ result<void> add_actors(const main_job& job, const begun_life& begun, owner_stat
     one = relayed(job.relays.environment, actors, one);
   checkpoint_options saving = job.checkpoint;
   saving.restored = begun.states.has_value();
-  const checkpoint_services services{std::move(store), life.log, counters, job.record_checkpoint,
-                                     job.record_failed_checkpoint};
+  const checkpoint_services services{std::move(store),
+                                     life.log,
+                                     counters,
+                                     job.record_checkpoint,
+                                     job.record_failed_checkpoint,
+                                     terms};
   const checkpoint_peers barrier{
       {"rollout", "trainer", "replay"}, {"dataloader", "sampler", "replay", "trainer"}, watcher};
   // Gates open by themselves, and what counts is published: rule 6 lets it die.
@@ -226,7 +236,7 @@ result<composed_life> compose(const main_job& job, world& env, const begun_life&
   generation_terms terms{job.policy->window(), {}};
   if (job.rollout.pins) terms.oldest_pin = oldest_version(states.trainer);
   announce(life.program, begun, terms);
-  auto store = make_store(job, env, begun, std::move(directory));
+  auto store = make_store(job, env, begun, std::move(directory), states.replay.terms);
   if (auto added = add_actors(job, begun, std::move(states), life, std::move(store)); !added)
     return failure(std::move(added.error()));
   return life;

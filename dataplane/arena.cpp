@@ -1,7 +1,8 @@
 #include "dataplane/arena.hpp"
 
+#include "dataplane/stream_copy.hpp"
+
 #include <algorithm>
-#include <cstring>
 #include <string>
 #include <utility>
 
@@ -27,6 +28,7 @@ public:
     for (const cell& one : row.placed_cells())
       at(one.field) += one.bytes;
   }
+  [[nodiscard]] std::uint64_t total() const { return total_; }
   /// Turns sizes into positions: the runs stand one behind the other from `first` on.
   void lay_out(std::uint64_t first) {
     for (std::uint64_t& run : bytes_)
@@ -64,6 +66,7 @@ void fill(std::span<placing_row> rows, arena::target& into) {
   run_sizes runs;
   for (const placing_row& row : rows)
     runs.add(row);
+  const stream_copy payload(static_cast<std::size_t>(runs.total()));
   runs.lay_out(into.used);
   for (placing_row& row : rows) {
     std::size_t at = 0;
@@ -72,7 +75,7 @@ void fill(std::span<placing_row> rows, arena::target& into) {
       if (one.bytes == 0) continue;
       one.segment = into.id;
       one.offset = std::exchange(runs.at(one.field), runs.at(one.field) + one.bytes);
-      std::memcpy(into.memory->writable(one.offset, one.bytes).data(), source, one.bytes);
+      payload.copy(into.memory->writable(one.offset, one.bytes).data(), {source, one.bytes});
       into.used = std::max(into.used, align_tensor(one.offset + one.bytes));
       into.cells += 1;
       into.added_cells += 1;

@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace weir::dataplane {
@@ -50,6 +51,18 @@ struct column {
   template <class Number>
   [[nodiscard]] std::span<const Number> values(std::size_t row) const {
     return values<Number>().subspan(offsets[row], offsets[row + 1] - offsets[row]);
+  }
+
+  /// The text of one row. @pre the dtype is utf8
+  [[nodiscard]] std::string_view text(std::size_t row) const {
+    ensure(type == dtype::utf8, "a column is read as what it holds");
+    const auto own = bytes.subspan(offsets[row], offsets[row + 1] - offsets[row]);
+    return {reinterpret_cast<const char*>(own.data()), own.size()};
+  }
+  /// The bytes of one row. @pre the dtype is bytes
+  [[nodiscard]] std::span<const std::byte> blob(std::size_t row) const {
+    ensure(type == dtype::bytes, "a column is read as what it holds");
+    return bytes.subspan(offsets[row], offsets[row + 1] - offsets[row]);
   }
 };
 

@@ -56,23 +56,6 @@ result<void> verify_file(disk& storage, const std::string& path, const manifest_
   return {};
 }
 
-/// The other bundles of the directory in which the file is the same inode, as a clause.
-std::string sharers_of(disk& storage, const std::string& bundle_path, const std::string& file) {
-  const auto status = storage.stat(join(bundle_path, file));
-  const std::string directory = parent_of(bundle_path);
-  const auto entries = storage.list(directory);
-  if (!status || !entries) return {};
-  std::string names;
-  for (const directory_entry& entry : *entries) {
-    const std::string other = join(directory, entry.name);
-    if (other == bundle_path || !parse_bundle_name(entry.name)) continue;
-    const auto same = storage.stat(join(other, file));
-    if (same && same->inode == status->inode)
-      names.append(names.empty() ? "; shared with " : ", ").append(entry.name);
-  }
-  return names;
-}
-
 /// Files of the bundle that its manifest does not name.
 std::vector<bundle_problem> additional_files(disk& storage, const std::string& path,
                                              const manifest& content) {
@@ -104,7 +87,9 @@ std::vector<bundle_problem> verify_files(disk& storage, const std::string& path,
   for (const manifest_file& file : content.files) {
     auto good = verify_file(storage, join(path, file.path), file);
     if (good) continue;
-    good.error().text += sharers_of(storage, path, file.path);
+    const char* separator = "; shared with ";
+    for (const bundle_name sharer : sharers_of(storage, path, file.path))
+      good.error().text.append(std::exchange(separator, ", ")).append(to_string(sharer));
     problems.push_back({file.path, std::move(good.error())});
   }
   return problems;
@@ -206,11 +191,31 @@ result<bundle> open_bundle(disk& storage, const std::string& checkpoint_director
   return bundle{name, std::move(read->content), read->checksum};
 }
 
+result<bundle> open_bundle_at(disk& storage, const std::string& path) {
+  const auto status = storage.stat(path);
+  if (!status) return failure(status.error());
+  if (status->kind != entry_kind::directory)
+    return failure(errc::not_found, path + ": is not a directory; name that of a bundle");
+  auto read = read_manifest_of(storage, path);
+  if (!read) return failure(std::move(read.error()));
+  const std::size_t slash = path.find_last_not_of('/');
+  const std::string trimmed = path.substr(0, slash == std::string::npos ? 0 : slash + 1);
+  const auto name = parse_bundle_name(trimmed.substr(trimmed.rfind('/') + 1));
+  return bundle{name.value_or(bundle_name{read->content.step, 0}), std::move(read->content),
+                read->checksum};
+}
+
 result<std::vector<std::byte>> read_bundle_file(disk& storage,
                                                 const std::string& checkpoint_directory,
                                                 const bundle& source, std::string_view path) {
-  const std::string full = join(join(checkpoint_directory, to_string(source.name)), path);
-  const manifest_file* expected = source.content.find(path);
+  return read_listed_file(storage, join(checkpoint_directory, to_string(source.name)),
+                          source.content, path);
+}
+
+result<std::vector<std::byte>> read_listed_file(disk& storage, const std::string& bundle_path,
+                                                const manifest& content, std::string_view path) {
+  const std::string full = join(bundle_path, path);
+  const manifest_file* expected = content.find(path);
   if (expected == nullptr) return failure(errc::not_found, full + ": not in the bundle");
   auto bytes = read_file(storage, full, expected->bytes);
   if (!bytes && bytes.error().code == errc::not_found)
@@ -226,6 +231,23 @@ result<std::vector<std::byte>> read_bundle_file(disk& storage,
     return failure(errc::corrupt, full + ": checksum " + to_string(found) +
                                       ", and the manifest says " + to_string(expected->checksum));
   return bytes;
+}
+
+std::vector<bundle_name> sharers_of(disk& storage, const std::string& bundle_path,
+                                    std::string_view file) {
+  std::vector<bundle_name> names;
+  const auto status = storage.stat(join(bundle_path, file));
+  const std::string directory = parent_of(bundle_path);
+  const auto entries = storage.list(directory);
+  if (!status || !entries) return names;
+  for (const directory_entry& entry : *entries) {
+    const std::string other = join(directory, entry.name);
+    const auto name = parse_bundle_name(entry.name);
+    if (other == bundle_path || !name) continue;
+    const auto same = storage.stat(join(other, file));
+    if (same && same->inode == status->inode) names.push_back(*name);
+  }
+  return names;
 }
 
 std::vector<bundle_problem> verify_bundle(disk& storage, const std::string& path) {

@@ -69,11 +69,25 @@ newest_valid_bundle(disk& storage, const std::string& checkpoint_directory,
 [[nodiscard]] result<bundle> open_bundle(disk& storage, const std::string& checkpoint_directory,
                                          bundle_name name);
 
+/// The bundle at `path`, whatever its directory is called: `.abandoned-step_4` too. Its manifest is
+/// checked, and gives the name where the directory's is none.
+[[nodiscard]] result<bundle> open_bundle_at(disk& storage, const std::string& path);
+
 /// One file of a bundle, whole, its size and checksum verified: what is returned is what was
 /// written. `not_found` if the manifest does not name it. `corrupt` names the file and the reason.
 [[nodiscard]] result<std::vector<std::byte>>
 read_bundle_file(disk& storage, const std::string& checkpoint_directory, const bundle& source,
                  std::string_view path);
+/// The same of the bundle at `bundle_path`.
+[[nodiscard]] result<std::vector<std::byte>> read_listed_file(disk& storage,
+                                                              const std::string& bundle_path,
+                                                              const manifest& content,
+                                                              std::string_view path);
+
+/// The other bundles beside the one at `bundle_path` in which the file is the same inode: damage to
+/// it is damage to all of them.
+[[nodiscard]] std::vector<bundle_name> sharers_of(disk& storage, const std::string& bundle_path,
+                                                  std::string_view file);
 
 /// Reads every byte of the bundle at `path` (its own path, any name) and returns all that is wrong,
 /// nothing for a sound one: missing, damaged, cut, additional files, a newer format. Names the

@@ -12,6 +12,10 @@
 #include <memory>
 #include <string>
 
+#if defined(__SSE2__)
+#  include <emmintrin.h>
+#endif
+
 namespace weir::dataplane {
 
 namespace {
@@ -57,6 +61,50 @@ void unshuffle(const std::byte* source, std::size_t elements, std::byte* target)
       for (std::size_t at = first; at < last; ++at)
         target[at * ElementBytes + plane] = source[plane * elements + at];
   }
+}
+
+#if defined(__SSE2__)
+
+/// Sixteen elements of four bytes: a transposition within registers.
+void unshuffle_sixteen(const std::byte* source, std::size_t elements, std::byte* target) {
+  const auto plane = [&](std::size_t number) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(source + number * elements));
+  };
+  const __m128i first = plane(0);
+  const __m128i second = plane(1);
+  const __m128i third = plane(2);
+  const __m128i fourth = plane(3);
+  const __m128i low = _mm_unpacklo_epi8(first, second);
+  const __m128i high = _mm_unpackhi_epi8(first, second);
+  const __m128i low_rest = _mm_unpacklo_epi8(third, fourth);
+  const __m128i high_rest = _mm_unpackhi_epi8(third, fourth);
+  auto* to = reinterpret_cast<__m128i*>(target);
+  _mm_storeu_si128(to, _mm_unpacklo_epi16(low, low_rest));
+  _mm_storeu_si128(to + 1, _mm_unpackhi_epi16(low, low_rest));
+  _mm_storeu_si128(to + 2, _mm_unpacklo_epi16(high, high_rest));
+  _mm_storeu_si128(to + 3, _mm_unpackhi_epi16(high, high_rest));
+}
+
+/// As many elements as come in sixteens; returns how many.
+std::size_t unshuffle_sixteens(const std::byte* source, std::size_t elements, std::byte* target) {
+  std::size_t at = 0;
+  for (; at + 16 <= elements; at += 16)
+    unshuffle_sixteen(source + at, elements, target + 4 * at);
+  return at;
+}
+
+#else
+
+std::size_t unshuffle_sixteens(const std::byte*, std::size_t, std::byte*) {
+  return 0;
+}
+
+#endif
+
+void unshuffle_words(const std::byte* source, std::size_t elements, std::byte* target) {
+  for (std::size_t at = unshuffle_sixteens(source, elements, target); at < elements; ++at)
+    for (std::size_t plane = 0; plane < 4; ++plane)
+      target[at * 4 + plane] = source[plane * elements + at];
 }
 
 void check_shuffle(std::size_t source, std::size_t target, std::size_t element_bytes) {
@@ -171,7 +219,7 @@ void unshuffle_bytes(std::span<const std::byte> source, std::size_t element_byte
                      std::span<std::byte> target) {
   check_shuffle(source.size(), target.size(), element_bytes);
   if (element_bytes == 4)
-    unshuffle<4>(source.data(), source.size() / 4, target.data());
+    unshuffle_words(source.data(), source.size() / 4, target.data());
   else if (element_bytes == 2)
     unshuffle<2>(source.data(), source.size() / 2, target.data());
   else

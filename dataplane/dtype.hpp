@@ -20,13 +20,25 @@ enum class dtype : std::uint8_t {
   i64 = 5,
   u8 = 6,
   boolean = 7, ///< One byte, 0 or 1.
+  bytes = 8,   ///< Opaque; one dimension.
+  utf8 = 9,    ///< A text in UTF-8; one dimension, in bytes.
 };
 
-/// The dtype of an on-disk number; empty if there is none of it.
-[[nodiscard]] constexpr std::optional<dtype> dtype_from(std::uint8_t number) noexcept {
-  if (number < 1 || number > 7) return std::nullopt;
+/// The dtype of an on-disk number; empty if format `version` has none of it.
+[[nodiscard]] constexpr std::optional<dtype> dtype_from(std::uint8_t number,
+                                                        std::uint32_t version) noexcept {
+  const std::uint8_t newest = version < 2 ? 7 : 9;
+  if (number < 1 || number > newest) return std::nullopt;
   return static_cast<dtype>(number);
 }
+
+/// Whether values of it have one dimension, whatever their length.
+[[nodiscard]] constexpr bool is_opaque(dtype type) noexcept {
+  return type == dtype::bytes || type == dtype::utf8;
+}
+
+/// Whether the bytes are well-formed UTF-8: no overlong form, no surrogate, nothing above U+10FFFF.
+[[nodiscard]] bool is_utf8(std::span<const std::byte> text) noexcept;
 
 [[nodiscard]] constexpr std::uint64_t element_bytes(dtype type) noexcept {
   switch (type) {
@@ -40,6 +52,8 @@ enum class dtype : std::uint8_t {
     return 8;
   case dtype::u8:
   case dtype::boolean:
+  case dtype::bytes:
+  case dtype::utf8:
     return 1;
   }
   return 0;
@@ -62,6 +76,10 @@ enum class dtype : std::uint8_t {
     return "u8";
   case dtype::boolean:
     return "bool";
+  case dtype::bytes:
+    return "bytes";
+  case dtype::utf8:
+    return "utf8";
   }
   return "unknown";
 }

@@ -67,10 +67,10 @@ result<epoch_id> index_reader::begin() {
   detail::wire_reader reader(taken_);
   if (reader.take<std::uint64_t>() != magic || !seals_itself(taken_))
     return failure(errc::corrupt, "the preamble is damaged");
-  const auto version = reader.take<std::uint32_t>();
-  if (version != index_format_version)
-    return failure(errc::unsupported, "index format " + std::to_string(version) +
-                                          "; this program reads " +
+  version_ = reader.take<std::uint32_t>();
+  if (version_ == 0 || version_ > index_format_version)
+    return failure(errc::unsupported, "index format " + std::to_string(version_) +
+                                          "; this program reads up to " +
                                           std::to_string(index_format_version));
   if (reader.take<std::uint32_t>() != 0)
     return failure(errc::unsupported, "the preamble has bits of a newer format");

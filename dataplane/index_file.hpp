@@ -2,7 +2,7 @@
 /// the order, its size and its checksum in front. Neither side ever holds more than one chunk.
 ///
 ///   preamble   0  8  "weirindx"      16 24  incarnation, life, number of the cut
-///              8  4  version, 1      40 16  XXH3-128 of the 40 bytes before
+///              8  4  version, 2      40 16  XXH3-128 of the 40 bytes before
 ///             12  4  zero
 ///   chunk      0  8  ordinal, from 0 16 16  XXH3-128 of the payload
 ///              8  8  payload bytes   32 16  XXH3-128 of the 32 bytes before
@@ -21,7 +21,8 @@
 
 namespace weir::dataplane {
 
-inline constexpr std::uint32_t index_format_version = 1;
+/// Version 2 knows the dtypes `bytes` and `utf8`. All versions are read, the newest is written.
+inline constexpr std::uint32_t index_format_version = 2;
 /// Largest payload of a chunk: what a reader takes memory for.
 inline constexpr std::size_t index_chunk_bytes_max = std::size_t{16} * 1024 * 1024;
 
@@ -53,6 +54,8 @@ public:
   [[nodiscard]] result<std::span<const std::byte>> next();
   [[nodiscard]] bool at_end() const { return left_ == 0; }
   [[nodiscard]] std::uint64_t chunks() const { return chunks_; }
+  /// Of the file. @pre `begin` succeeded
+  [[nodiscard]] std::uint32_t version() const { return version_; }
 
 private:
   [[nodiscard]] result<void> take(std::size_t bytes);
@@ -61,6 +64,7 @@ private:
   std::uint64_t position_ = 0;
   std::uint64_t left_ = 0;
   std::uint64_t chunks_ = 0;
+  std::uint32_t version_ = 0;
   std::vector<std::byte> taken_;
 };
 

@@ -58,6 +58,9 @@ result<void> checked(int value, const std::string& path, std::string_view action
   return {};
 }
 
+/// Appended bytes after which the disk is told to begin with them.
+constexpr std::uint64_t write_behind_bytes = std::uint64_t{4} << 20;
+
 /// An open descriptor, closed on destruction.
 class descriptor {
 public:
@@ -91,6 +94,7 @@ public:
   result<void> append(std::span<const std::byte> bytes) override {
     auto written = write_at(position_, bytes);
     if (written) position_ += bytes.size();
+    if (position_ - started_ >= write_behind_bytes) start_writing();
     return written;
   }
 
@@ -150,9 +154,19 @@ public:
   }
 
 private:
+  /// Has the disk begin with what was appended, so that it works while more is made, and a sync has
+  /// less left. Says nothing about what is durable: an error comes with the sync.
+  void start_writing() {
+    std::ignore =
+        ::sync_file_range(opened_.number(), static_cast<off_t>(started_),
+                          static_cast<off_t>(position_ - started_), SYNC_FILE_RANGE_WRITE);
+    started_ = position_;
+  }
+
   descriptor opened_;
   std::string path_;
   std::uint64_t position_;
+  std::uint64_t started_ = position_; ///< Up to here the disk was told to begin.
 };
 
 class posix_lock final : public file_lock {

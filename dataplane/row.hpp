@@ -9,6 +9,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -152,5 +153,17 @@ template <class Number>
 /// A temporary would be gone before the call that reads it.
 template <class Number>
 cell_input scalar_cell(std::string field, const Number&& value) = delete;
+
+/// A text as a cell; it must be UTF-8. Borrows `text`.
+[[nodiscard]] inline cell_input text_cell(std::string field, std::string_view text) {
+  return {.field = std::move(field),
+          .type = dtype::utf8,
+          .shape = {text.size()},
+          .bytes = std::as_bytes(std::span(text))};
+}
+/// Bytes of any meaning as a cell. Borrows `bytes`.
+[[nodiscard]] inline cell_input bytes_cell(std::string field, std::span<const std::byte> bytes) {
+  return {.field = std::move(field), .type = dtype::bytes, .shape = {bytes.size()}, .bytes = bytes};
+}
 
 } // namespace weir::dataplane

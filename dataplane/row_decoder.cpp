@@ -99,7 +99,8 @@ result<void> row_decoder::decode_cell(const index::CellRecord& record, row_lists
     body.extents.push_back(lists.extent());
   if (lists.ran_out()) return {};
   const auto bytes = cell_bytes(field.type, body.shape_of(one));
-  if (!bytes) return broken("field \"" + field.name + "\" has an impossible shape");
+  if (!bytes || (is_opaque(field.type) && one.rank != 1))
+    return broken("field \"" + field.name + "\" has an impossible shape");
   one.bytes = *bytes;
   if (auto done = place(record, field, one); !done) return done;
   body.cells.push_back(one);
@@ -123,6 +124,10 @@ result<void> row_decoder::place(const index::CellRecord& record, const field_inf
   if (record.offset() > column_bytes || one.bytes > column_bytes - record.offset() ||
       record.offset() % element_bytes(field.type) != 0)
     return broken("field \"" + field.name + "\" lies outside of its column");
+  const auto value =
+      segment.loaded.memory->bytes(segment.loaded.begins[at->second] + record.offset(), one.bytes);
+  if (field.type == dtype::utf8 && !is_utf8(value))
+    return broken("field \"" + field.name + "\" is not UTF-8");
   one.segment = segment.id;
   one.offset = segment.loaded.begins[at->second] + record.offset();
   segment.found_bytes += one.bytes;

@@ -13,6 +13,7 @@
 /// are live bytes. A value may cross a border of chunks.
 #pragma once
 
+#include "dataplane/checksum.hpp"
 #include "dataplane/disk.hpp"
 #include "dataplane/dtype.hpp"
 #include "dataplane/segment.hpp"
@@ -25,11 +26,13 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace weir::dataplane {
 
-inline constexpr std::uint32_t segment_format_version = 1;
+/// Version 2 knows the dtypes `bytes` and `utf8`. All versions are read, the newest is written.
+inline constexpr std::uint32_t segment_format_version = 2;
 
 struct segment_column {
   std::uint32_t partition = 0;
@@ -69,10 +72,53 @@ struct loaded_segment {
   std::shared_ptr<const segment> memory;
   /// By column: where it begins.
   std::vector<std::uint64_t> begins;
+  /// By column: bytes of its records and frames in the file.
+  std::vector<std::uint64_t> stored_bytes;
 };
 
-/// Reads and verifies a whole file. `corrupt` for damage, `unsupported` for a newer format,
-/// `exhausted` if the system has no memory for it. Texts do not name the file: the caller does.
+/// What stands in front of a data frame.
+struct chunk_record {
+  std::uint32_t column = 0;
+  std::uint64_t offset = 0;
+  std::uint32_t content_bytes = 0;
+  std::uint32_t frame_bytes = 0;
+  std::uint32_t shuffle = 1;
+  checksum128 frame_checksum;
+};
+
+/// A segment on its way into memory: its frame was read and verified, and its chunks are loaded in
+/// any order, several at a time if the caller likes. `corrupt` for damage, `unsupported` for a
+/// newer format, `exhausted` if the system has no memory for it. Texts do not name the file: the
+/// caller does.
+class segment_loading {
+public:
+  /// `source` outlives it, and is read by several threads if its chunks are loaded by several.
+  [[nodiscard]] static result<segment_loading> begin(file& source);
+
+  /// Parts of some 8 MiB, each a run of chunks.
+  [[nodiscard]] std::size_t parts() const { return parts_.size(); }
+  /// Reads, verifies and decodes one part. Different parts at the same time are fine.
+  [[nodiscard]] result<void> load(std::size_t part) const;
+  /// @pre every part was loaded
+  [[nodiscard]] loaded_segment finish();
+
+private:
+  friend class segment_scanner;
+  struct chunk_place {
+    chunk_record record;
+    std::uint64_t position = 0; ///< Of its frame in the file.
+  };
+  segment_loading() = default;
+
+  file* source_ = nullptr;
+  loaded_segment loaded_;
+  std::shared_ptr<segment> memory_;
+  std::vector<chunk_place> chunks_;
+  /// First and last chunk, exclusive.
+  std::vector<std::pair<std::size_t, std::size_t>> parts_;
+};
+
+/// Reads and verifies a whole file.
 [[nodiscard]] result<loaded_segment> read_segment(file& source);
 
 } // namespace weir::dataplane

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <set>
 #include <unordered_set>
 #include <utility>
@@ -26,6 +28,9 @@ tl::unexpected<error> in_file(const std::string& path, error reason) {
   return failure(std::move(reason));
 }
 
+/// Files of segments that are read at a time.
+constexpr std::size_t files_open_max = 64;
+
 /// Values in a segment's file, dead ones too.
 std::uint64_t content_bytes(const segment_header& header) {
   std::uint64_t bytes = 0;
@@ -34,14 +39,34 @@ std::uint64_t content_bytes(const segment_header& header) {
   return bytes;
 }
 
-result<known_segment> load_segment(file& source, const index::SegmentRecord& record) {
-  const auto size = source.size();
+/// A segment's file that is being read.
+struct loading_segment {
+  const index::SegmentRecord* record = nullptr;
+  std::unique_ptr<file> source;
+  std::optional<segment_loading> loading;
+  std::vector<result<void>> parts;
+  /// The first thing that is wrong.
+  std::optional<error> reason;
+};
+
+result<void> open_segment(disk& storage, const std::string& path, loading_segment& one) {
+  auto opened = storage.open(path);
+  if (!opened) return failure(std::move(opened.error()));
+  one.source = std::move(*opened);
+  const auto size = one.source->size();
   if (!size) return failure(size.error());
-  if (*size != record.file_bytes())
+  if (*size != one.record->file_bytes())
     return broken("has " + std::to_string(*size) + " bytes, the index says " +
-                  std::to_string(record.file_bytes()));
-  auto loaded = read_segment(source);
-  if (!loaded) return failure(std::move(loaded.error()));
+                  std::to_string(one.record->file_bytes()));
+  auto loading = segment_loading::begin(*one.source);
+  if (!loading) return failure(std::move(loading.error()));
+  one.parts.resize(loading->parts());
+  one.loading.emplace(std::move(*loading));
+  return {};
+}
+
+result<known_segment> known_of(const index::SegmentRecord& record, loaded_segment content) {
+  const auto* loaded = &content;
   const epoch_id epoch{record.incarnation(), record.life(), record.number()};
   if (loaded->header.segment != record.id() || loaded->header.epoch != epoch)
     return broken("is segment " + std::to_string(loaded->header.segment) + " of cut " +
@@ -58,7 +83,7 @@ result<known_segment> load_segment(file& source, const index::SegmentRecord& rec
   if (bytes != record.content_bytes())
     return broken("has " + std::to_string(bytes) + " bytes of content, the index says " +
                   std::to_string(record.content_bytes()));
-  known.loaded = std::move(*loaded);
+  known.loaded = std::move(content);
   return known;
 }
 
@@ -79,7 +104,7 @@ decode_names(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>
   return names;
 }
 
-result<partition_schema> decode_schema(const index::Partition& record) {
+result<partition_schema> decode_schema(const index::Partition& record, std::uint32_t version) {
   partition_schema schema;
   schema.name = record.name() == nullptr ? std::string() : record.name()->str();
   if (!name_allowed(schema.name)) return broken("a partition has an impossible name");
@@ -88,7 +113,7 @@ result<partition_schema> decode_schema(const index::Partition& record) {
   if (fields > fields_max) return broken("partition \"" + schema.name + "\" has too many fields");
   for (std::size_t at = 0; at < fields; ++at) {
     const auto* field = record.fields()->Get(static_cast<flatbuffers::uoffset_t>(at));
-    const auto type = dtype_from(field->dtype());
+    const auto type = dtype_from(field->dtype(), version);
     const std::string name = field->name() == nullptr ? std::string() : field->name()->str();
     if (!type || !name_allowed(name) || !seen.insert(name).second)
       return broken("partition \"" + schema.name + "\", field \"" + name +
@@ -116,6 +141,7 @@ public:
     index_reader reader(**opened);
     const auto epoch = reader.begin();
     if (!epoch) return in_file(path, epoch.error());
+    version_ = reader.version();
     if (*epoch != expected)
       return in_file(path, {errc::corrupt, "is of cut " + to_string(*epoch) + ", the bundle of " +
                                                to_string(expected)});
@@ -183,56 +209,60 @@ private:
 
   result<void> take_segments(const index::Segments& list) {
     if (!all_.partitions.empty() || list.segments() == nullptr) return broken("is out of place");
-    std::vector<loading> jobs;
+    std::vector<loading_segment> round;
+    std::uint64_t last = segments_.empty() ? 0 : segments_.back().id;
     for (const index::SegmentRecord* record : *list.segments()) {
-      const std::uint64_t last = !jobs.empty()       ? jobs.back().record->id()
-                                 : segments_.empty() ? 0
-                                                     : segments_.back().id;
       if (record->id() <= last || record->id() >= all_.next_segment || record->live_cells() == 0)
         return broken("lists an impossible segment " + std::to_string(record->id()));
-      jobs.push_back({record, {}});
+      last = record->id();
+      round.emplace_back().record = record;
+      if (round.size() < files_open_max) continue;
+      if (auto done = load(round); !done) return done;
+      round.clear();
     }
-    load_all(jobs);
-    for (loading& job : jobs) {
+    return load(round);
+  }
+
+  /// Reads some segments at once: their frames, then their chunks.
+  result<void> load(std::vector<loading_segment>& round) {
+    std::vector<std::function<void()>> jobs;
+    for (loading_segment& one : round)
+      jobs.emplace_back([this, &one] {
+        auto opened = open_segment(storage_, join(directory_, segment_path(one.record->id())), one);
+        if (!opened) one.reason = std::move(opened.error());
+      });
+    run(jobs);
+    jobs.clear();
+    for (loading_segment& one : round)
+      for (std::size_t part = 0; !one.reason && part < one.parts.size(); ++part)
+        jobs.emplace_back([&one, part] { one.parts[part] = one.loading->load(part); });
+    run(jobs);
+    for (loading_segment& one : round) {
       // From here to the end of the round errors are about that file.
       in_segment_file_ = true;
-      if (!job.loaded) return failure(std::move(job.loaded.error()));
+      const std::string path = segment_path(one.record->id());
+      for (result<void>& part : one.parts)
+        if (!part && !one.reason) one.reason = std::move(part.error());
+      if (one.reason) return in_file(path, std::move(*one.reason));
+      auto known = known_of(*one.record, one.loading->finish());
+      if (!known) return in_file(path, std::move(known.error()));
       in_segment_file_ = false;
-      segments_.push_back(std::move(*job.loaded));
+      segments_.push_back(std::move(*known));
     }
     return {};
   }
 
-  /// One segment on its way.
-  struct loading {
-    const index::SegmentRecord* record = nullptr;
-    result<known_segment> loaded;
-  };
-
-  /// Each job touches its own entry alone.
-  void load_all(std::vector<loading>& all) const {
-    std::vector<std::function<void()>> jobs;
-    for (loading& one : all)
-      jobs.emplace_back([this, &one] { one.loaded = load(*one.record); });
+  void run(const std::vector<std::function<void()>>& jobs) const {
     if (run_) return run_(jobs);
     for (const auto& job : jobs)
       job();
-  }
-
-  result<known_segment> load(const index::SegmentRecord& record) const {
-    const std::string path = segment_path(record.id());
-    auto opened = storage_.open(join(directory_, path));
-    if (!opened) return failure(std::move(opened.error()));
-    auto known = load_segment(**opened, record);
-    if (!known) return in_file(path, std::move(known.error()));
-    return known;
   }
 
   result<void> take_partition(const index::Partition& record) {
     if (segments_.size() != segments_expected_ || rows_left_ != 0 ||
         record.number() != all_.partitions.size() || record.number() >= partitions_expected_)
       return broken("is out of place");
-    auto schema = decode_schema(record);
+    auto schema = decode_schema(record, version_);
     if (!schema) return failure(std::move(schema.error()));
     if (!names_.insert(schema->name).second)
       return broken("names partition \"" + schema->name + "\" again");
@@ -355,6 +385,7 @@ private:
   std::uint64_t committed_ = 0;
   std::uint64_t claims_ = 0;
   std::vector<std::uint64_t> ids_;
+  std::uint32_t version_ = 0;
   bool in_segment_file_ = false;
   bool ended_ = false;
 };

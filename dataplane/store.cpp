@@ -1,6 +1,7 @@
 #include "dataplane/store.hpp"
 
 #include "dataplane/schema_editor.hpp"
+#include "dataplane/segment_file.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -55,7 +56,7 @@ result<void> set_tags(row_body& body, std::span<const tag> tags, schema_editor& 
 result<void> add_cell(placing_row& row, const cell_input& input, schema_editor& editor,
                       std::string_view where) {
   const auto named = [&] { return std::string(where) + ": field \"" + input.field + "\""; };
-  if (!dtype_from(static_cast<std::uint8_t>(input.type)))
+  if (!dtype_from(static_cast<std::uint8_t>(input.type), segment_format_version))
     return failure(errc::invalid_argument, named() + " has no dtype that exists");
   const auto bytes = cell_bytes(input.type, input.shape);
   if (!bytes)
@@ -65,6 +66,13 @@ result<void> add_cell(placing_row& row, const cell_input& input, schema_editor& 
   if (*bytes != input.bytes.size())
     return failure(errc::invalid_argument, named() + " has " + std::to_string(input.bytes.size()) +
                                                " bytes, its shape makes " + std::to_string(*bytes));
+  if (is_opaque(input.type) && input.shape.size() != 1)
+    return failure(errc::invalid_argument,
+                   named() + " has " + std::to_string(input.shape.size()) + " dimensions; " +
+                       std::string(to_string(input.type)) + " has one, its length");
+  if (input.type == dtype::utf8 && !is_utf8(input.bytes))
+    return failure(errc::invalid_argument,
+                   named() + " is not UTF-8; give it the dtype bytes, or encode it");
   const auto field = editor.field(input.field, input.type, row.body.cells.size(), where);
   if (!field) return failure(field.error());
   if (row.body.find(*field) != nullptr)

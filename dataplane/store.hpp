@@ -80,11 +80,15 @@ struct store_stat {
   std::uint64_t spilled_segments = 0;
   std::uint64_t spilled_bytes = 0;
   std::uint64_t spills_failed = 0;
+  /// Segments that `compact` would empty.
+  std::uint64_t mostly_dead_segments = 0;
   /// Memory of dead segments that is kept for new ones.
   std::uint64_t idle_bytes = 0;
   /// Stages that were refused for lack of room, and that priority let pass the mark.
   std::uint64_t stages_refused = 0;
   std::uint64_t stages_above_mark = 0;
+  /// Moved out of mostly dead segments, since the start.
+  std::uint64_t moved_bytes = 0;
 
   friend bool operator==(const store_stat&, const store_stat&) = default;
 };
@@ -235,6 +239,7 @@ private:
   static constexpr std::uint64_t spill_pause_max = 1024;
   spill_pause spill_pause_;
   std::uint64_t spills_failed_ = 0;
+  std::uint64_t moved_bytes_ = 0;
 };
 
 } // namespace weir::dataplane

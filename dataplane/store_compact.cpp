@@ -68,6 +68,7 @@ result<compaction_step> store::compact(std::uint64_t step_bytes) {
     sweep_ = before;
     return failure(bytes.error());
   }
+  moved_bytes_ += *bytes;
   if (sweep_->partition >= contents_.partitions.size()) sweep_.reset();
   return compaction_step{.moved_bytes = *bytes, .finished = !sweep_};
 }

@@ -1,9 +1,9 @@
 /// The verbs of the store that change nothing.
 #include "dataplane/store.hpp"
+#include "dataplane/stream_copy.hpp"
 
 #include <algorithm>
 #include <atomic>
-#include <cstring>
 #include <utility>
 
 namespace weir::dataplane {
@@ -90,6 +90,7 @@ result<void> gather(const contents& all, std::span<const cell* const> cells, std
   std::byte* at = target.copied->writable(0, bytes).data();
   const segment* from = nullptr;
   std::uint64_t from_id = 0;
+  const stream_copy payload(static_cast<std::size_t>(bytes));
   for (const cell* one : cells) {
     if (one->bytes == 0) continue;
     if (one->segment != from_id) {
@@ -97,7 +98,7 @@ result<void> gather(const contents& all, std::span<const cell* const> cells, std
       from = all.segments.find(from_id)->memory.get();
       from->touch(all.sequence);
     }
-    std::memcpy(at, from->bytes(one->offset, one->bytes).data(), one->bytes);
+    payload.copy(at, from->bytes(one->offset, one->bytes));
     at += one->bytes;
   }
   target.bytes = target.copied->bytes(0, bytes);
@@ -302,16 +303,21 @@ store_stat store::stat() const {
                   .live_bytes = contents_.live_bytes,
                   .segments = contents_.segments.size(),
                   .segment_bytes = 0,
-                  .spilled_segments = 0,
-                  .spilled_bytes = 0,
-                  .spills_failed = spills_failed_,
-                  .idle_bytes = arena_.idle_bytes(),
-                  .stages_refused = stages_refused_,
-                  .stages_above_mark = stages_above_mark_};
-  contents_.segments.for_each([&stat](std::uint64_t, const segment_entry& entry) {
+                   .spilled_segments = 0,
+                   .spilled_bytes = 0,
+                   .spills_failed = spills_failed_,
+                   .mostly_dead_segments = 0,
+                   .idle_bytes = arena_.idle_bytes(),
+                   .stages_refused = stages_refused_,
+                   .stages_above_mark = stages_above_mark_,
+                   .moved_bytes = moved_bytes_};
+  const std::uint64_t open = arena_.open_segment();
+  contents_.segments.for_each([&stat, open](std::uint64_t id, const segment_entry& entry) {
     const bool spilled = entry.memory->on_disk();
     stat.spilled_segments += spilled ? 1 : 0;
     (spilled ? stat.spilled_bytes : stat.segment_bytes) += entry.memory->capacity();
+    if (id != open && mostly_dead(entry.live_bytes, entry.placed_bytes))
+      ++stat.mostly_dead_segments;
   });
   return stat;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <span>
 #include <utility>
 
@@ -43,7 +44,17 @@ bundle_store::bundle_store(dataplane::disk& storage,
                            bundle_store_options options, std::vector<dataplane::bundle> known,
                            std::optional<dataplane::bundle> restored)
     : storage_(storage), directory_(std::move(directory)), options_(std::move(options)),
-      known_(std::move(known)), newest_(std::move(restored)) {}
+      known_(std::move(known)), newest_(std::move(restored)) {
+  tell_terms();
+}
+
+/// What is being written links files of the newest, which stays whatever the policy says.
+void bundle_store::tell_terms() const {
+  if (!options_.terms || !newest_) return;
+  options_.terms->published(
+      dataplane::join(options_.checkpoint_directory, dataplane::to_string(newest_->name)),
+      newest_->content.epoch);
+}
 
 result<std::shared_ptr<unfinished_bundle>> bundle_store::begin(const cut_facts& cut,
                                                                std::optional<double> metric) {
@@ -133,7 +144,11 @@ result<published_bundle> bundle_store::publish(unfinished_bundle& bundle) {
   if (!published) return failure(std::move(published.error()));
   hit_failpoint("bundle.published"); // There to kill: a published bundle stays published.
   newest_ = published->published;
-  known_.push_back(published->published);
+  tell_terms();
+  {
+    const std::lock_guard guard(known_mutex_);
+    known_.push_back(published->published);
+  }
   outcome.name = dataplane::to_string(newest_->name);
   published_ = published_event{outcome.name, bundle.cut.epoch, outcome.parent};
   for (const auto& file : newest_->content.files)
@@ -142,24 +157,42 @@ result<published_bundle> bundle_store::publish(unfinished_bundle& bundle) {
   return outcome;
 }
 
-result<void> bundle_store::retire() {
-  const std::lock_guard guard(one_call_);
+/// The bundles that the policy does not keep, no longer known.
+std::vector<dataplane::bundle> bundle_store::take_leaving() {
+  const std::lock_guard guard(known_mutex_);
   std::vector<dataplane::bundle_standing> standings;
+  std::map<dataplane::bundle_name, const dataplane::manifest*> contents;
   for (const dataplane::bundle& bundle : known_) {
     dataplane::bundle_standing standing;
     standing.name = bundle.name;
     standing.epoch = bundle.content.epoch;
     standing.metric = bundle.content.metric(options_.metric_name);
     standings.push_back(standing);
+    contents.emplace(bundle.name, &bundle.content);
   }
-  const auto names = dataplane::bundles_to_retire(standings, options_.retention, {});
-  if (names.empty()) return {};
-  auto retired = dataplane::retire_bundles(storage_, options_.checkpoint_directory, names);
-  if (!retired) return retired;
-  std::erase_if(known_, [&names](const dataplane::bundle& bundle) {
+  const auto share = [&contents](dataplane::bundle_name one, dataplane::bundle_name other) {
+    return dataplane::share_segments(*contents.at(one), *contents.at(other));
+  };
+  const auto names = dataplane::bundles_to_retire(standings, options_.retention, {}, share);
+  const auto leaves = [&names](const dataplane::bundle& bundle) {
     return std::ranges::find(names, bundle.name) != names.end();
-  });
-  return {};
+  };
+  std::vector<dataplane::bundle> leaving;
+  std::ranges::copy_if(known_, std::back_inserter(leaving), leaves);
+  std::erase_if(known_, leaves);
+  return leaving;
+}
+
+result<void> bundle_store::retire() {
+  auto leaving = take_leaving();
+  if (leaving.empty()) return {};
+  std::vector<dataplane::bundle_name> names;
+  std::ranges::transform(leaving, std::back_inserter(names), &dataplane::bundle::name);
+  auto retired = dataplane::retire_bundles(storage_, options_.checkpoint_directory, names);
+  if (retired) return retired;
+  const std::lock_guard guard(known_mutex_);
+  std::ranges::move(leaving, std::back_inserter(known_));
+  return retired;
 }
 
 std::string bundle_store::newest_name() const {

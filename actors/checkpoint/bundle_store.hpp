@@ -1,9 +1,11 @@
 /// The published bundles of a run, and how the next one comes to be. No actor: called on the
-/// blocking pool. A checkpoint actor calls one after the other; what a life of it left running when
-/// it died goes on beside those of the next life, so that each call holds a lock.
+/// blocking pool. A checkpoint actor makes one bundle at a time; what a life of it left running when
+/// it died goes on beside the calls of the next life, so that each holds a lock. `retire` may run
+/// beside them.
 #pragma once
 
 #include "actors/checkpoint/barrier_state.hpp"
+#include "actors/checkpoint/write_terms.hpp"
 #include "dataplane/bundle_writer.hpp"
 #include "dataplane/retention.hpp"
 #include "dataplane/run_directory.hpp"
@@ -25,6 +27,8 @@ struct bundle_store_options {
   incarnation life;
   std::string metric_name;
   dataplane::retention_policy retention;
+  /// Told of each bundle that the next may link; may be null.
+  std::shared_ptr<write_terms> terms = {};
 };
 
 /// A bundle that is being written. Owners write below `writer.directory()`.
@@ -67,7 +71,8 @@ public:
   /// begun or published: the life that wrote it died. Returns what was published last, if anything:
   /// that life may have had no time to say so.
   std::optional<published_event> fence(epoch_id epoch);
-  /// Retires what the policy does not keep. An error is for the log: the next call tries again.
+  /// Retires what the policy does not keep, however long that takes. An error is for the log: the
+  /// next call tries again.
   [[nodiscard]] result<void> retire();
 
   /// The bundle that this life restored or published last.
@@ -77,6 +82,8 @@ private:
   static void throw_away(unfinished_bundle& bundle);
   [[nodiscard]] const dataplane::bundle* same_step(std::uint64_t step) const;
   [[nodiscard]] result<void> check_in_time(epoch_id epoch) const;
+  [[nodiscard]] std::vector<dataplane::bundle> take_leaving();
+  void tell_terms() const;
   [[nodiscard]] result<void> add_training_info(unfinished_bundle& bundle) const;
 
   mutable std::mutex one_call_;
@@ -86,6 +93,7 @@ private:
   dataplane::disk& storage_;
   std::shared_ptr<dataplane::run_directory> directory_;
   bundle_store_options options_;
+  std::mutex known_mutex_; ///< Of `known_`, which retiring and publishing share.
   std::vector<dataplane::bundle> known_;
   std::optional<dataplane::bundle> newest_;
 };

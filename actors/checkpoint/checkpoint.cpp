@@ -145,7 +145,7 @@ task<void> checkpoint::sleep(std::chrono::nanoseconds rest) {
 
 task<checkpoint::published_reply> checkpoint::on_request(message<RequestCheckpoint> request) {
   if (request->has_metric()) metric_ = request->metric();
-  const request_ticket mine = issue(text_of(request->reason()));
+  const request_ticket mine = issue(ticket{text_of(request->reason()), true, true, std::nullopt});
   while (!tickets_.at(mine.value).answer)
     co_await answered_.raised();
   auto answer = std::move(*tickets_.at(mine.value).answer);
@@ -156,20 +156,28 @@ task<checkpoint::published_reply> checkpoint::on_request(message<RequestCheckpoi
 
 task<void> checkpoint::on_periodic(message<PeriodicCheckpoint> note) {
   metric_ = note->has_metric() ? std::optional(note->metric()) : std::nullopt;
-  std::ignore = issue("every save_period steps"); // Nobody waits; a failure is logged.
+  // Nobody waits; a failure is logged.
+  std::ignore = issue(ticket{"every save_period steps", false, false, std::nullopt});
   co_return;
 }
 
-request_ticket checkpoint::issue(std::string reason) {
+request_ticket checkpoint::issue(ticket request) {
   const request_ticket mine{next_ticket_++};
-  tickets_.emplace(mine.value, ticket{std::move(reason), std::nullopt});
+  tickets_.emplace(mine.value, std::move(request));
   perform(barrier_.request(now(), mine));
   return mine;
 }
 
 void checkpoint::schedule(save_reason reason) {
-  if (reason != save_reason::none)
-    std::ignore = issue(std::string(to_string(reason))); // `settle` tells the schedule.
+  if (reason == save_reason::none) return;
+  scheduled_ = request_ticket{next_ticket_}; // `settle` tells the schedule, maybe at once.
+  const bool urgent = reason >= save_reason::last_step;
+  std::ignore = issue(ticket{std::string(to_string(reason)), false, urgent, std::nullopt});
+}
+
+bool checkpoint::is_urgent() const {
+  return std::ranges::any_of(
+      tickets_, [](const auto& one) { return one.second.urgent && !one.second.answer; });
 }
 
 void checkpoint::perform(const barrier_effects& effects) {
@@ -214,12 +222,24 @@ void checkpoint::settle(const std::vector<request_ticket>& tickets,
                         const result<CheckpointPublishedT>& answer) {
   for (const request_ticket& one : tickets) {
     const auto place = tickets_.find(one.value);
-    if (place != tickets_.end()) place->second.answer = answer;
+    if (place == tickets_.end()) continue;
+    if (place->second.awaited)
+      place->second.answer = answer;
+    else
+      tickets_.erase(place);
   }
   answered_.raise();
-  if (schedule_.asked() != save_reason::none)
-    schedule(answer ? schedule_.published(now()) : schedule_.failed(now()));
-  if (schedule_.stop() != stop_reason::none) finish_run();
+  // A save that began before the schedule asked does not hold what the schedule wants saved.
+  if (!scheduled_ || std::ranges::find(tickets, *scheduled_) == tickets.end()) return;
+  scheduled_.reset();
+  schedule(answer ? schedule_.published(now()) : schedule_.failed(now()));
+  if (schedule_.stop() == stop_reason::none) return;
+  if (answer)
+    finish_run();
+  else // No other life has time left.
+    fail(error{errc::exhausted, "the time to save by has come, and no bundle was published: " +
+                                    to_string(answer.error()) +
+                                    "; remove the cause and run the same command"});
 }
 
 task<void> checkpoint::quiesce(send_quiesce what) {
@@ -326,6 +346,7 @@ task<result<CheckpointPublishedT>> checkpoint::write_and_publish(cut_facts cut) 
 
 /// All owners write side by side; the first failure fails the bundle once all have ended.
 task<result<void>> checkpoint::write_sections(std::shared_ptr<unfinished_bundle> bundle) {
+  if (services_.terms) services_.terms->set_urgent(is_urgent());
   scope writing;
   for (const std::string& owner : peers_.owners)
     writing.spawn(&checkpoint::write_section, this, bundle, owner);
@@ -360,12 +381,18 @@ task<void> checkpoint::write_section(std::shared_ptr<unfinished_bundle> bundle, 
   }
 }
 
+/// One at a time, however slow: the pool's other threads stay free for the next bundle.
 task<void> checkpoint::retire() {
+  retire_due_ = true;
+  if (std::exchange(retiring_, true)) co_return;
   const auto store = services_.store;
-  auto work = [store] { return store->retire(); };
-  auto retired = co_await offload(std::move(work));
-  if (!retired)
-    log(log_level::warning, "older bundles were not removed: " + to_string(retired.error()));
+  while (std::exchange(retire_due_, false)) {
+    auto work = [store] { return store->retire(); };
+    auto retired = co_await offload(std::move(work));
+    if (!retired)
+      log(log_level::warning, "older bundles were not removed: " + to_string(retired.error()));
+  }
+  retiring_ = false;
 }
 
 /// Those who did not answer at all. An origin that is merely held up by a lease has named it in its

@@ -73,6 +73,7 @@ struct checkpoint_services {
   std::shared_ptr<run_counters> counters;
   std::function<void(const checkpoint_record&)> record;      ///< May be empty. Called on the actor.
   std::function<void(const error& why)> record_failure = {}; ///< The same, for one that failed.
+  std::shared_ptr<write_terms> terms = {}; ///< Of the owner of the data plane; may be null.
   std::shared_ptr<checkpoint_lives> lives = std::make_shared<checkpoint_lives>();
 };
 
@@ -89,6 +90,8 @@ private:
   /// One request and, once it is there, its answer.
   struct ticket {
     std::string reason;
+    bool awaited = false; ///< Whoever asked takes the answer; otherwise nobody does.
+    bool urgent = false;  ///< The run waits for it, so that nothing is written at leisure.
     std::optional<result<CheckpointPublishedT>> answer;
   };
 
@@ -117,7 +120,8 @@ private:
   void log_published(const published_event& what);
   void settle(const std::vector<request_ticket>& tickets,
               const result<CheckpointPublishedT>& answer);
-  [[nodiscard]] request_ticket issue(std::string reason);
+  [[nodiscard]] request_ticket issue(ticket request);
+  [[nodiscard]] bool is_urgent() const;
   void schedule(save_reason reason);
   [[nodiscard]] std::vector<lease_report> lease_reports() const;
   [[nodiscard]] std::int64_t now() { return clock().now(); }
@@ -132,6 +136,9 @@ private:
   schedule_state schedule_;
   std::map<std::uint64_t, ticket> tickets_;
   std::uint64_t next_ticket_ = 1;
+  std::optional<request_ticket> scheduled_; ///< The ticket of the save that the schedule asked for.
+  bool retiring_ = false;
+  bool retire_due_ = false;
   std::optional<double> metric_;
   bool fenced_; ///< Nothing of an earlier life is published any more.
   signal changed_;

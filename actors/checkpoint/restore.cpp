@@ -24,7 +24,7 @@ namespace {
 result<std::vector<std::byte>> read_section(dataplane::disk& storage, const std::string& directory,
                                             const dataplane::bundle& bundle,
                                             const std::string& path) {
-  auto file = dataplane::read_bundle_file(storage, directory, bundle, path);
+  auto file = dataplane::read_listed_file(storage, directory, bundle.content, path);
   if (!file) return file;
   const auto payload = dataplane::section_payload(*file, bundle.content.epoch);
   if (!payload)
@@ -130,7 +130,7 @@ result<void> load_policy(dataplane::disk& storage, const std::string& directory,
                          restored_states& states) {
   for (const dataplane::manifest_file& file : states.bundle.content.files) {
     if (!file.path.starts_with("policy/")) continue;
-    auto bytes = dataplane::read_bundle_file(storage, directory, states.bundle, file.path);
+    auto bytes = dataplane::read_listed_file(storage, directory, states.bundle.content, file.path);
     if (!bytes) return failure(std::move(bytes.error()));
     states.policy.emplace(file.path, std::move(*bytes));
   }
@@ -224,23 +224,33 @@ std::vector<weight_version> kept_versions(const restored_states& states) {
   return {versions.begin(), versions.end()};
 }
 
-result<restored_states> load_bundle(dataplane::disk& storage, const restore_request& request,
-                                    const dataplane::bundle& chosen) {
+result<restored_states> read_parts(dataplane::disk& storage, const std::string& path,
+                                   const dataplane::bundle& chosen,
+                                   const dataplane::job_runner& run_jobs) {
   restored_states states;
   states.bundle = chosen;
-  if (auto loaded = load_sections(storage, request.checkpoint_directory, states); !loaded)
+  if (auto loaded = load_sections(storage, path, states); !loaded)
     return failure(std::move(loaded.error()));
-  if (auto loaded = load_policy(storage, request.checkpoint_directory, states); !loaded)
-    return failure(std::move(loaded.error()));
-  auto rows = dataplane::read_snapshot(
-      storage, dataplane::join(request.checkpoint_directory, dataplane::to_string(chosen.name)),
-      chosen.content.epoch);
+  auto rows = dataplane::load_snapshot(storage, path, chosen.content, run_jobs);
   if (!rows) return failure(std::move(rows.error()));
-  states.rows = std::move(*rows);
+  states.rows = std::move(rows->state);
+  states.files = std::move(rows->files);
   auto plan = plan_restore(sections_of(states));
   if (!plan)
     return failure(plan.error().code, dataplane::to_string(chosen.name) + ": " + plan.error().text);
   states.plan = std::move(*plan);
+  return states;
+}
+
+result<restored_states> load_bundle(dataplane::disk& storage, const restore_request& request,
+                                    const dataplane::bundle& chosen) {
+  const std::string path =
+      dataplane::join(request.checkpoint_directory, dataplane::to_string(chosen.name));
+  auto loaded = read_parts(storage, path, chosen, request.run_jobs);
+  if (!loaded) return loaded;
+  restored_states& states = *loaded;
+  if (auto policy = load_policy(storage, path, states); !policy)
+    return failure(std::move(policy.error()));
   if (request.drop_replay) {
     auto dropped = drop_replay(states.sampler, states.replay);
     if (!dropped) return failure(std::move(dropped.error()));
@@ -250,7 +260,7 @@ result<restored_states> load_bundle(dataplane::disk& storage, const restore_requ
                            weight_version(chosen.content.step), request.find_prompt);
   if (!changes) return failure(std::move(changes.error()));
   states.changes = std::move(*changes);
-  return states;
+  return loaded;
 }
 
 result<begun_life> begin_life(dataplane::disk& storage, dataplane::run_directory& directory,

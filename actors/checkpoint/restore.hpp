@@ -21,6 +21,7 @@
 #include "dataplane/bundle_reader.hpp"
 #include "dataplane/run_directory.hpp"
 #include "dataplane/snapshot.hpp"
+#include "dataplane/snapshot_file.hpp"
 
 #include <functional>
 #include <map>
@@ -45,6 +46,8 @@ struct restore_request {
   std::uint64_t groups_per_step = 0;
   /// Needed if the sampler does not support buffer checkpoints.
   prompt_lookup find_prompt = {};
+  /// Reads and verifies segments side by side; empty: one after the other.
+  dataplane::job_runner run_jobs = {};
 };
 
 /// The states of one cut, decoded and checked against each other.
@@ -54,6 +57,8 @@ struct restored_states {
   sampler_image sampler;
   replay_image replay;
   dataplane::snapshot rows;
+  /// Where those rows stand in the bundle's files: what the next bundle links.
+  std::shared_ptr<const dataplane::snapshot_files> files;
   /// The files of `policy/`, by path, verified against the manifest.
   std::map<std::string, std::vector<std::byte>> policy;
   restore_plan plan;
@@ -80,6 +85,13 @@ struct begun_life {
 
 /// Versions before the bundle's own whose weights it holds (`policy/weights_N/`), newest first.
 [[nodiscard]] std::vector<weight_version> kept_versions(const restored_states& states);
+
+/// Loads the parts of the bundle at `path` but its policy, and checks them against each other
+/// (restore step 3): what they say alone, whatever run asks. Errors: corrupt or unsupported, naming
+/// file and reason.
+[[nodiscard]] result<restored_states> read_parts(dataplane::disk& storage, const std::string& path,
+                                                 const dataplane::bundle& chosen,
+                                                 const dataplane::job_runner& run_jobs = {});
 
 /// Loads one bundle and checks its parts against each other (restore steps 1 to 4). Errors: corrupt
 /// or unsupported, naming file and reason; conflict when it contradicts the request.

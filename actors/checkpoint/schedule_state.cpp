@@ -15,7 +15,8 @@ std::string_view to_string(save_reason reason) noexcept {
 }
 
 schedule_state::schedule_state(save_schedule options, std::int64_t started_ns)
-    : options_(options), started_ns_(started_ns), newest_attempt_ns_(started_ns) {
+    : options_(options), started_ns_(options.started_ns.value_or(started_ns)),
+      newest_attempt_ns_(started_ns) {
   ensure(!options_.save_interval_ns || *options_.save_interval_ns > 0,
          "an interval between saves is positive");
 }

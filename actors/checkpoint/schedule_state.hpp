@@ -25,8 +25,9 @@ struct save_schedule {
   /// Steps between two saves; 0: never for that reason.
   std::uint64_t save_period = 10;
   std::optional<std::int64_t> save_interval_ns = {};
-  /// Since the start of the process.
+  /// Since the start of the process; `started_ns` says when that was, if it was before this life's.
   std::optional<std::int64_t> must_save_by_ns = {};
+  std::optional<std::int64_t> started_ns = {};
   /// Steps of the whole job.
   std::optional<std::uint64_t> steps_max = {};
 };

@@ -4,11 +4,15 @@
 /// handler changes both in one turn, between two suspension points. An owner; its evictor is an
 /// origin, with the actor's own mutation gate.
 ///
+/// Rows that are cleared leave segments half dead: a second coroutine of its own moves what is left
+/// in them, a little at a time with pauses between, so that no message waits long behind it.
+///
 /// Waits on: capacity (slots, bytes) and the arrival of groups, on behalf of whoever asked; the
 /// asker's deadline ends the wait.
 #pragma once
 
 #include "actors/checkpoint/participant.hpp"
+#include "actors/checkpoint/write_terms.hpp"
 #include "actors/protocols.hpp"
 #include "actors/replay/replay_state.hpp"
 #include "actors/run_counters.hpp"
@@ -24,6 +28,8 @@ struct replay_contents {
   std::shared_ptr<dataplane::store> rows;
   /// What the restore changed in the index: stands first in this owner's events.
   std::vector<group_event> restamped = {};
+  /// On which its rows are written; knows the segments of the bundle that was restored.
+  std::shared_ptr<write_terms> terms = std::make_shared<write_terms>();
 };
 
 class replay : public participant {
@@ -56,6 +62,7 @@ private:
   captured_section capture() override;
   void check_invariants() const override { state_.check_invariants(); }
 
+  task<void> compact_when_cleared();
   task<result<void>> evict();
   [[nodiscard]] result<bool> eviction_due() const;
   result<message<BatchClaimed>> read_groups(const std::vector<replay_record>& records);
@@ -70,7 +77,10 @@ private:
   std::shared_ptr<run_counters> counters_;
   std::uint64_t groups_given_up_ = 0; ///< Since the start: whoever awaits a batch looks again.
   bool remainder_due_ = false;        ///< The data ended, and groups are left that no step can use.
+  std::shared_ptr<write_terms> terms_;
   signal changed_;
+  signal cleared_; ///< Rows went, or there may be half dead segments from before.
+  scope tidying_;
 };
 
 } // namespace weir

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "actors/checkpoint/participant.hpp"
+#include "actors/checkpoint/write_terms.hpp"
 #include "actors/replay/replay_index.hpp"
 #include "dataplane/snapshot.hpp"
 
@@ -9,9 +10,11 @@
 
 namespace weir {
 
-/// Writes `replay_buffer_metadata.fb` and `data_plane/`. Runs on a pool thread.
+/// Writes `replay_buffer_metadata.fb` and `data_plane/`; what the terms allow is linked. Runs on a
+/// pool thread.
 [[nodiscard]] result<std::vector<dataplane::finished_section>>
 write_replay_section(const section_target& target, const replay_image& index,
-                     const dataplane::snapshot& rows);
+                     const dataplane::snapshot& rows, write_terms& terms,
+                     const dataplane::write_pace& pace = {});
 
 } // namespace weir

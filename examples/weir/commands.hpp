@@ -46,8 +46,19 @@ struct run_arguments {
 [[nodiscard]] exit_code print_graph(const std::string& config_path,
                                     const std::vector<std::string>& overrides);
 
-/// Verifies every byte of a bundle.
+/// Prints what a bundle holds: files, partitions, fields, segments, groups by state.
+[[nodiscard]] exit_code inspect(const std::string& bundle);
+
+/// Verifies every byte of a bundle, and that its parts agree; prints all that is wrong, and where.
 [[nodiscard]] exit_code verify(const std::string& bundle);
+
+/// Writes the rows of a bundle as safetensors and JSON Lines into a directory, which has none of
+/// these files yet, and prints their paths.
+[[nodiscard]] exit_code export_bundle(const std::string& bundle, const std::string& directory);
+
+/// Prints what differs between two bundles. Like diff: done without a difference, failed with
+/// some, bad_usage if one cannot be read.
+[[nodiscard]] exit_code diff(const std::string& first, const std::string& second);
 
 /// Reads the events of all incarnations, rolls back what lies beyond restored cuts, and checks that
 /// no group was lost or consumed twice. Errors: not_found, corrupt, io_failed.

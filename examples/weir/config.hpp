@@ -242,6 +242,7 @@ struct checkpointing_config {
   bool save_optimizer = true;
   bool save_data_plane = true;
   std::uint64_t full_every = 8;
+  std::optional<std::uint64_t> write_bytes_per_s = std::uint64_t{256} << 20;
   double quiesce_timeout_s = 5;
   double capture_timeout_s = 5;
   recovery_level recovery = recovery_level::group;

@@ -264,6 +264,12 @@ void rules::check_storage() {
   if (save.checkpoint_must_save_by)
     if (const auto seconds = seconds_of(*save.checkpoint_must_save_by); !seconds)
       refuse_if(true, "checkpointing.checkpoint_must_save_by: " + seconds.error().text);
+  refuse_if(!save.enabled && save.checkpoint_must_save_by,
+            shown("checkpointing.checkpoint_must_save_by") + " needs " +
+                shown("checkpointing.enabled") + " to be true: nothing could be saved by then");
+  refuse_if(!save.enabled && save.save_interval_s, shown("checkpointing.save_interval_s") +
+                                                       " needs " + shown("checkpointing.enabled") +
+                                                       " to be true");
   warn_if(!save.enabled, shown("checkpointing.enabled") + ": nothing of this run survives a crash");
   warn_if(save.enabled && !save.save_optimizer,
           shown("checkpointing.save_optimizer") +

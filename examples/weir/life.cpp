@@ -99,6 +99,13 @@ checkpoint_options checkpoint_options_of(const run_config& config) {
   return options;
 }
 
+write_rules write_rules_of(const run_config& config) {
+  write_rules rules;
+  rules.full_every = config.checkpointing.full_every;
+  rules.bytes_per_second = config.checkpointing.write_bytes_per_s.value_or(0);
+  return rules;
+}
+
 bundle_store_options bundle_options_of(const run_config& config) {
   bundle_store_options options;
   options.checkpoint_directory = config.checkpointing.checkpoint_dir;
@@ -259,6 +266,7 @@ main_job main_job_of(const job& work, const std::shared_ptr<run_output>& output)
   made.trainer = trainer_options_of(config);
   made.checkpoint = checkpoint_options_of(config);
   made.bundles = bundle_options_of(config);
+  made.writing = write_rules_of(config);
   made.generators = config.policy.generation.generators;
   made.environments = config.env.workers;
   made.parts = parts_of(work, output);
@@ -267,6 +275,7 @@ main_job main_job_of(const job& work, const std::shared_ptr<run_output>& output)
 
 result<life_end> live(life_parts parts, const std::function<bool()>& interrupted) {
   main_job work = main_job_of(parts.work, parts.output);
+  work.checkpoint.schedule.started_ns = parts.started_ns;
   work.record_checkpoint = [output = parts.output, life = parts.begun.life](
                                const checkpoint_record& record) { output->record(record, life); };
   work.record_failed_checkpoint = [output = parts.output, life = parts.begun.life](

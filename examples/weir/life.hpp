@@ -5,6 +5,7 @@
 #include "examples/weir/job.hpp"
 #include "examples/weir/run_output.hpp"
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 
@@ -17,6 +18,7 @@ struct life_parts {
   begun_life& begun;
   std::shared_ptr<dataplane::run_directory> directory;
   std::shared_ptr<run_output> output;
+  std::int64_t started_ns; ///< When the program started, of `env`'s clock.
 };
 
 /// The configured job with its real model, as a graph of actors wants it. `work` outlives it. Its

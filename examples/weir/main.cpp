@@ -18,6 +18,8 @@ struct command_line {
   std::string config_path;
   std::vector<std::string> overrides;
   std::string bundle;
+  std::string other_bundle;
+  std::string export_directory;
   std::string run_directory;
   bool keys = false;
 };
@@ -27,6 +29,23 @@ void add_config(CLI::App* command, std::string& path, std::vector<std::string>& 
   command->add_option("--set", overrides, "override a key: a.b=c (may be repeated)")
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE");
+}
+
+void add_bundle_commands(CLI::App& app, command_line& line) {
+  const auto add = [&](const char* name, const char* what, const char* argument,
+                       std::string& bundle) {
+    CLI::App* command = app.add_subcommand(name, what);
+    command->add_option(argument, bundle, "the directory of the bundle")->required();
+    return command;
+  };
+  add("inspect", "print what a bundle holds", "BUNDLE", line.bundle);
+  add("verify", "verify every byte of a bundle, and that its parts agree", "BUNDLE", line.bundle);
+  add("export", "write rows as safetensors and JSON Lines", "BUNDLE", line.bundle)
+      ->add_option("DIR", line.export_directory, "where to, made if it is missing")
+      ->required();
+  add("diff", "print what differs between two bundles", "A", line.bundle)
+      ->add_option("B", line.other_bundle, "the directory of the other bundle")
+      ->required();
 }
 
 void describe(CLI::App& app, command_line& line) {
@@ -53,8 +72,7 @@ void describe(CLI::App& app, command_line& line) {
   CLI::App* graph = app.add_subcommand("graph", "print the graph of actors, for Graphviz");
   add_config(graph, line.config_path, line.overrides);
 
-  CLI::App* verify = app.add_subcommand("verify", "verify every byte of a bundle");
-  verify->add_option("BUNDLE", line.bundle, "the directory of the bundle")->required();
+  add_bundle_commands(app, line);
 
   CLI::App* audit = app.add_subcommand("audit", "check that no prompt was lost or trained twice");
   audit->add_option("RUN_DIR", line.run_directory, "the run directory")->required();
@@ -82,7 +100,10 @@ exit_code dispatch(const CLI::App& app, command_line& line) {
     return weir::check(line.config_path, line.overrides);
   }
   if (app.got_subcommand("graph")) return weir::print_graph(line.config_path, line.overrides);
+  if (app.got_subcommand("inspect")) return weir::inspect(line.bundle);
   if (app.got_subcommand("verify")) return weir::verify(line.bundle);
+  if (app.got_subcommand("export")) return weir::export_bundle(line.bundle, line.export_directory);
+  if (app.got_subcommand("diff")) return weir::diff(line.bundle, line.other_bundle);
   if (app.got_subcommand("audit")) return weir::print_audit(line.run_directory);
   return weir::drill(line.drill);
 }

@@ -1,4 +1,5 @@
 /// `weir run`: prepares the job, takes the run directory, and lives as many lives as it takes.
+#include "actors/checkpoint/pool_jobs.hpp"
 #include "actors/runtime/failpoint.hpp"
 #include "dataplane/posix_disk.hpp"
 #include "examples/weir/commands.hpp"
@@ -117,8 +118,8 @@ class running {
 public:
   running(run_arguments arguments, dataplane::disk& storage, world& env,
           std::shared_ptr<run_output> output)
-      : arguments_(std::move(arguments)), storage_(storage), env_(env), output_(std::move(output)) {
-  }
+      : arguments_(std::move(arguments)), storage_(storage), env_(env), output_(std::move(output)),
+        started_ns_(env.clock().now()) {}
 
   exit_code perform(const run_config& config);
 
@@ -132,6 +133,7 @@ private:
   dataplane::disk& storage_;
   world& env_;
   std::shared_ptr<run_output> output_;
+  const std::int64_t started_ns_;
   std::optional<job> work_;
   run_places places_;
   std::shared_ptr<dataplane::run_directory> directory_;
@@ -182,6 +184,7 @@ result<begun_life> running::begin() {
   const std::string new_run = "run-" + env_.clock().wall_text();
   const main_job checked = main_job_of(*work_, output_);
   request.find_prompt = prompt_lookup_of(checked);
+  request.run_jobs = jobs_on(env_.pool());
   auto begun = begin_life(
       storage_, *directory_, request, new_run,
       [&checked](const restored_states& states) { return check_states(checked, states); });
@@ -202,7 +205,8 @@ result<life_end> running::one_life() {
   auto begun = begin();
   alive_ = begun.has_value();
   if (!begun) return failure(std::move(begun.error()));
-  return live({*work_, env_, *begun, directory_, output_}, [] { return caught_signal != 0; });
+  return live({*work_, env_, *begun, directory_, output_, started_ns_},
+              [] { return caught_signal != 0; });
 }
 
 /// Says what a finished job came to. Metrics are for people: without them the job is done as well.
@@ -263,6 +267,7 @@ exit_code run(const run_arguments& arguments) {
   world_options options;
   options.seed = read->config.grpo.seed;
   options.storage = storage.get();
+  options.blocking.nice = 15; // Bundles are written behind what computes, which is at 10.
   options.log = [output](log_level level, std::string_view actor, std::string_view text) {
     output->log(level, actor, text);
   };

@@ -20,7 +20,7 @@ namespace weir::dataplane {
 
 namespace {
 
-constexpr int newest = 1;
+constexpr int newest = 2;
 
 std::string bundles_directory() {
   const char* root = std::getenv("WEIR_SOURCE_ROOT");
@@ -51,9 +51,24 @@ void fill_version_1(store& plane) {
   }
 }
 
+/// What version 2 adds: texts and bytes, empty ones too.
+void fill_version_2(store& plane) {
+  for (int at = 0; at < 5; ++at) {
+    std::string text;
+    for (int letter = 0; letter < 40 * at; ++letter)
+      text += "w\xc3\xa9ir"; // UTF-8 of two bytes in the middle.
+    const std::vector<std::byte> blob(static_cast<std::size_t>(at) * 100, std::byte{0xff});
+    const row_input row{.key = "note" + std::to_string(at),
+                        .tags = {{"group", std::int64_t{at}}},
+                        .cells = {text_cell("text", text), bytes_cell("blob", blob)}};
+    REQUIRE(plane.put("notes", std::span(&row, 1)).has_value());
+  }
+}
+
 /// What the bundle of a version holds.
-void fill_version(int, store& plane) {
+void fill_version(int version, store& plane) {
   fill_version_1(plane);
+  if (version >= 2) fill_version_2(plane);
 }
 
 } // namespace

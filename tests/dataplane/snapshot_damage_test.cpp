@@ -1,6 +1,8 @@
 /// Damage to a snapshot on disk: at every bit, at every length, and with checksums that were made
 /// to fit again, so that what lies behind them has to hold on its own.
 #include "dataplane/checksum.hpp"
+#include "dataplane/index_file.hpp"
+#include "dataplane/segment_file.hpp"
 #include "dataplane/wire.hpp"
 #include "tests/dataplane/snapshot_fixture.hpp"
 
@@ -179,15 +181,15 @@ TEST_SUITE("dataplane/snapshot_damage") {
   TEST_CASE("a newer format of index or segment is named as such") {
     auto files = small_files();
     std::vector<std::byte>& index = files.at(index_path());
-    index[8] = std::byte{2};
+    index[8] = std::byte{index_format_version + 1};
     put_checksum(index, 40, checksum_of(std::span<const std::byte>(index).first(40)));
     CHECK(read_files(files).error().code == errc::unsupported);
     CHECK(read_files(files).error().text ==
-          "data_plane/index.fb: index format 2; this program reads 1");
+          "data_plane/index.fb: index format 3; this program reads up to 2");
     files = small_files();
     std::vector<std::byte>& segment = files.at(segment_path(2));
     const std::size_t payload = number_at<std::uint32_t>(segment, 4);
-    segment[16] = std::byte{2};
+    segment[16] = std::byte{segment_format_version + 1};
     put_checksum(segment, 8 + payload - 16,
                  checksum_of(std::span<const std::byte>(segment).subspan(8, payload - 16)));
     CHECK(read_files(files).error().code == errc::unsupported);

@@ -298,7 +298,8 @@ void warm_run::write_sections(unfinished_bundle& bundle) {
   one("train_dataloader.fb", encode(loader_.capture(), target.epoch));
   one("rollout_recovery.fb", encode(ledger_.capture(), target.epoch));
   rows_at_cut_ = rows_.capture();
-  auto buffered = write_replay_section(target, buffer_.capture(), *rows_at_cut_);
+  write_terms none;
+  auto buffered = write_replay_section(target, buffer_.capture(), *rows_at_cut_, none);
   REQUIRE(buffered.has_value());
   take(std::move(*buffered), bundle);
   auto policy = job_.learning->write(trainer_.policy, target);

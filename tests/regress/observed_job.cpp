@@ -89,7 +89,8 @@ void write_parts(dataplane::bundle_writer& writer, const section_target& target,
   };
   one("train_dataloader.fb", encode(parts.cursor, target.epoch));
   one("rollout_recovery.fb", encode(parts.ledger, target.epoch));
-  add(writer, write_replay_section(target, parts.index, parts.rows));
+  write_terms none;
+  add(writer, write_replay_section(target, parts.index, parts.rows, none));
 }
 
 } // namespace

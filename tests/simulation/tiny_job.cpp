@@ -202,6 +202,7 @@ main_job tiny_job(const run_plan& plan, const sampler_choice& sampler, world& en
   }
   job.checkpoint = checkpoint_options_of(plan);
   job.bundles = bundle_options_of(plan);
+  job.writing.full_every = 1 + plan.seed % 5;
   job.generators = plan.generators;
   job.generator_restarts.restarts_max = 1'000'000; // Deaths are many here.
   job.generator_restarts.backoff = std::chrono::milliseconds(1);

@@ -153,6 +153,13 @@ TEST_CASE("contradictions of deadlines, data plane and checkpoints are refused, 
        {"checkpointing.metric_name (\"val:accuracy\")", "env.kind (command)"}},
       {{"checkpointing.checkpoint_must_save_by=soon"},
        {"checkpointing.checkpoint_must_save_by", "DD:HH:MM:SS"}},
+      {{"checkpointing.enabled=false", "checkpointing.save_data_plane=false",
+        "checkpointing.checkpoint_must_save_by=00:03:45:00"},
+       {"checkpointing.checkpoint_must_save_by (\"00:03:45:00\") needs "
+        "checkpointing.enabled (false) to be true"}},
+      {{"checkpointing.enabled=false", "checkpointing.save_data_plane=false",
+        "checkpointing.save_interval_s=60"},
+       {"checkpointing.save_interval_s (60", "checkpointing.enabled (false)"}},
   });
 }
 
@@ -169,7 +176,10 @@ TEST_CASE("what is on the right side of each rule is accepted") {
   std::ignore = accepted({"data_plane.enabled=true", "data_plane.backend=simple"});
   std::ignore = accepted({"checkpointing.enabled=false", "checkpointing.save_data_plane=false"});
   std::ignore = accepted({"checkpointing.metric_name=train:reward",
-                          "checkpointing.checkpoint_must_save_by=00:03:45:00"});
+                          "checkpointing.checkpoint_must_save_by=00:03:45:00",
+                          "checkpointing.save_interval_s=60"});
+  std::ignore = accepted({"checkpointing.write_bytes_per_s=64 MiB"});
+  std::ignore = accepted({"checkpointing.write_bytes_per_s=null"});
 }
 
 TEST_CASE("what is legal and questionable is a warning") {

@@ -36,7 +36,7 @@ std::string another_value(const config_key& key, const run_config& config) {
   }
   const auto* choice = std::get_if<choice_field>(&key.field);
   if (choice != nullptr) return std::string(choice->names.back());
-  return "268435456";
+  return "536870912";
 }
 
 } // namespace
