@@ -144,7 +144,7 @@ TEST_SUITE("actors/audit/event_codec") {
     CHECK(refusal(R"({"n":1})") == "column 1: expected {\"i\":");
     CHECK(refusal(R"({"i":1,"o":"a","n":1,"e":"begin","u":""})") ==
           "column 27: expected one of group out step cut publish restore start finish");
-    CHECK(refusal(R"({"i":1,"o":"a","n":1,"e":"start","u":"","w":1})") == "column 40: expected }");
+    CHECK(refusal(R"({"i":1,"o":"a","n":1,"e":"start","u":"","q":1})") == "column 40: expected }");
     CHECK(refusal(R"({"i":1,"o":"a","n":1,"e":"start","u":""} )") ==
           "column 41: expected the end of the line");
     CHECK(refusal(R"({"i":1,"o":"\u0041","n":1,"e":"start","u":""})") ==

@@ -273,6 +273,7 @@ TEST_SUITE("actors/reconcile") {
     CHECK(made.replay.find(group_id(0))->dispatch_index == 2);
     sampler_state sampler(policy_of("weight_fifo", 0), 3, {});
     REQUIRE(sampler.load(made.ledger).has_value());
+    std::ignore = sampler.version_live(weight_version(3));
     CHECK(*sampler.may_admit());
   }
 
@@ -283,6 +284,7 @@ TEST_SUITE("actors/reconcile") {
     CHECK(made.ledger.dispatch_index == 3);
     sampler_state sampler(policy_of("weight_fifo", 0), 3, {});
     REQUIRE(sampler.load(made.ledger).has_value());
+    std::ignore = sampler.version_live(weight_version(4));
     CHECK(*sampler.may_admit());
   }
 
