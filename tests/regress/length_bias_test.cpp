@@ -22,6 +22,9 @@ sim::run_plan long_tailed(std::uint64_t seed) {
   sim::run_plan plan;
   plan.seed = seed;
   plan.sampler = {sim::all_samplers()[seed % 4], 1 + seed / 4 % 2};
+  // A window that drops nothing: what windowed gives up as stale depends on the time that a crash
+  // costs, and is its policy (40 % of these runs at W 1 and 2), not a loss.
+  if (plan.sampler.name == "windowed") plan.sampler.window = 64;
   plan.groups_per_step = 4;
   plan.siblings = 1;
   plan.dataset = 64;
@@ -96,6 +99,13 @@ void add_runs(std::uint64_t seed, const std::function<void(bundle_parts&)>& edit
   sim::run_report report;
   disturbed.report_to(report);
   samples.crashes += report.crashes;
+  if (!edit) {
+    auto expected = alone->lengths();
+    auto trained = resumed->lengths();
+    std::ranges::sort(expected);
+    std::ranges::sort(trained);
+    CHECK(trained == expected); // The very same completions, whatever a crash broke off.
+  }
   for (const auto& [record, into] :
        {std::pair(alone, &samples.uninterrupted), std::pair(resumed, &samples.resumed)}) {
     const lengths trained = record->lengths();
@@ -116,7 +126,7 @@ TEST_CASE("regress/length_bias: 200 runs with crashes train on the lengths of ru
   const double chance = chance_of_one_distribution(samples.uninterrupted, samples.resumed);
   MESSAGE("p = ", chance, ", ", samples.crashes, " crashes, ", samples.uninterrupted.size(),
           " and ", samples.resumed.size(), " completions");
-  CHECK(chance > 0.01);
+  CHECK(chance > 0.5);
 }
 
 TEST_CASE("regress/length_bias: a cursor that is saved without its ledger is noticed") {
@@ -135,7 +145,7 @@ TEST_CASE("regress/length_bias: a cursor that is saved without its ledger is not
   const double chance = chance_of_one_distribution(samples.uninterrupted, samples.resumed);
   MESSAGE("p = ", chance, ", ", samples.crashes, " crashes, ", samples.failed, " failed ",
           samples.uninterrupted.size(), " and ", samples.resumed.size(), " completions");
-  CHECK(chance < 0.01);
+  CHECK(chance < 1e-4);
   CHECK(samples.failed >= 30); // The audit misses the groups, too, where there were any.
 }
 
