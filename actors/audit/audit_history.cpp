@@ -197,7 +197,8 @@ void group_history::check_versions(const event_place& place, const group_event& 
 }
 
 /// An admission bears the version that is live. A stamp that is given anew may demand a later one,
-/// so late that its group is no more than W old when its step trains.
+/// so late that its group is no more than its window old when its step trains. Without a step it is
+/// for the turn of its batch, of which no event tells.
 void group_history::check_admission_version(const event_place& place, const group_event& what,
                                             const group_record& record) {
   if (what.to != group_state::admitted || !what.admission_version) return;
@@ -205,7 +206,8 @@ void group_history::check_admission_version(const event_place& place, const grou
       what.from == group_state::reserved && what.reason != event_reason::restamped;
   if (is_ordinary) return check_label(place, what, what.admission_version, "admission");
   if (!totals_.terms || *what.admission_version <= totals_.version) return;
-  const std::uint64_t window = totals_.terms->window;
+  if (what.reason == event_reason::restamped && record.target_step < 0) return;
+  const std::uint64_t window = record.window.value_or(totals_.terms->window);
   const std::uint64_t demanded = what.admission_version->value + window;
   if (record.target_step >= 0 && demanded <= static_cast<std::uint64_t>(record.target_step)) return;
   problem(place, audit_rule::versions,

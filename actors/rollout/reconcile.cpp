@@ -134,7 +134,7 @@ private:
     const auto* ready = std::get_if<replay_record>(&one);
     if (ready == nullptr || !policy_.evicts_by_weight()) return false;
     if (ready->start_version.value + ready->window >= version_.value) return false;
-    stamp(*ready, -1);
+    stamp_ready(*ready, -1);
     return true;
   }
 
@@ -174,7 +174,13 @@ private:
   }
 
   void stamp(replay_record record, std::int64_t target) {
-    if (too_old(record, target) && record.hash) return generate_again(record, target);
+    if (too_old(record, target) && record.hash)
+      generate_again(record, target);
+    else
+      stamp_ready(std::move(record), target);
+  }
+
+  void stamp_ready(replay_record record, std::int64_t target) {
     report_.groups.push_back(
         {.group = record.group, .target_before = record.target_step, .target_after = target});
     record.dispatch_index = dispatch_index_;
@@ -207,8 +213,8 @@ private:
       record.admission_version = version_;
     }
     // Weights that are yet to come were demanded by an earlier stamp, which may have been later.
-    record.admission_version =
-        std::max(std::min(record.admission_version, version_), start_from(target, record.window));
+    record.admission_version = std::max(std::min(record.admission_version, version_),
+                                        start_from(step_of(target), record.window));
     // A batch may mix groups that were admitted on different terms; an admission may not.
     const auto terms = std::tuple(record.admission_version, record.window);
     const auto known = admissions_.emplace(terms, ledger_.next_admission);
@@ -249,7 +255,13 @@ private:
     return policy_.evicts_by_weight() || (target >= 0 && policy_.bounds_staleness());
   }
   [[nodiscard]] bool too_old(const replay_record& ready, std::int64_t target) const {
-    return target >= 0 && bounded(target) && ready.start_version < start_from(target, ready.window);
+    return bounded(target) && ready.start_version < start_from(step_of(target), ready.window);
+  }
+  /// The step that a group of the batch at hand is for. A gate counts batches: without stamps, too,
+  /// one that is evicted before its turn would keep the gate shut, and no step would open it.
+  [[nodiscard]] std::int64_t step_of(std::int64_t target) const {
+    const bool in_turn = policy_.gated() && policy_.evicts_by_weight();
+    return target < 0 && in_turn ? dispatch_index_ : target;
   }
   /// Oldest version that keeps a group within its window of its step. Generation starts at its
   /// admission version or later.

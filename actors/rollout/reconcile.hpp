@@ -11,8 +11,9 @@
 ///    admits next, in order: the stamps that follow. Each group that was admitted keeps the window
 ///    that was in force then. There may be more batches than the gate would have let in: a group
 ///    starts only once weights within its window of its new step are live, and a READY one that is
-///    older than that is generated again for the step (next content attempt). Without stamps, what
-///    is stale is evicted, or (ready_first) no bound is promised for what another sampler admitted.
+///    older than that is generated again for the step (next content attempt); under weight_fifo the
+///    step is the turn of its batch. Without a gate what is stale is evicted; ready_first promises
+///    no bound for what another sampler admitted.
 ///
 /// 4. If the sampler does not support buffer checkpoints, all groups are RESERVED again instead
 ///    (reserve_again.hpp).

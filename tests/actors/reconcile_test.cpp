@@ -277,6 +277,24 @@ TEST_SUITE("actors/reconcile") {
     CHECK(*sampler.may_admit());
   }
 
+  TEST_CASE("what would be too old at its turn behind the gate is generated again for it") {
+    run made = empty_run("windowed", 0);
+    for (std::uint64_t group = 0; group < 5; ++group)
+      add_ready(made, group, 0, 4);
+    add_admitted(made, 5, 0, 4);
+    const auto report = with_sampler(made, "weight_fifo", 0, 4);
+    REQUIRE(report.has_value());
+    CHECK(made.replay.find(group_id(2))->dispatch_index == 4);
+    CHECK(report->rows.size() == 2 * rows_of(group_id(3)).size());
+    for (std::uint64_t group = 3; group < 6; ++group) {
+      CHECK(made.replay.find(group_id(group)) == nullptr);
+      const ledger_record& again = *made.ledger.find(group_id(group));
+      CHECK(again.dispatch_index == 5);
+      CHECK(again.admission_version == weight_version(5));
+      CHECK(again.target_step == -1);
+    }
+  }
+
   TEST_CASE("without look-ahead and stamps the gate lets in what fills a last batch up") {
     run made = empty_run("windowed", 0);
     add_ready(made, 0, 3, 4);

@@ -42,13 +42,8 @@ void choose_samplers(run_plan& plan, const std::vector<std::string>& samplers) {
   chooser choose(plan.seed, 1);
   plan.sampler = choose_sampler(choose, samplers);
   if (!choose.one_in(5)) return;
-  for (int life = 0; life < 3; ++life) {
-    sampler_choice later = choose_sampler(choose, samplers);
-    // TODO(later): a resume with weight_fifo and W = 0 counts groups behind its gate that are stale
-    // before their turn, and may wait for ever; then this is drawn too.
-    if (later.name == "weight_fifo") later.window = std::max<std::uint64_t>(later.window, 1);
-    plan.later_samplers.push_back(std::move(later));
-  }
+  for (int life = 0; life < 3; ++life)
+    plan.later_samplers.push_back(choose_sampler(choose, samplers));
 }
 
 void choose_sizes(run_plan& plan) {
