@@ -59,6 +59,10 @@ one_life live_once(const run_plan& plan, const std::function<void(main_job&)>& a
   if (watch) life->actors->watch(*watch);
   lived.ended = run(*life, around);
   lived.took = around.elapsed();
+  for (const auto until = lived.took + std::chrono::seconds(1);
+       lived.ended && around.elapsed() < until && around.step();) {
+  }
+  lived.rows = life->rows->stat();
   std::ignore = life->actors->stop(); // Not of a run that failed: it says again why.
   const bool of_data = seen->finished == "the data ended";
   const finish_reason reason = !lived.ended ? finish_reason::failed

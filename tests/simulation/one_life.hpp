@@ -17,7 +17,8 @@ struct one_life {
   result<void> ended;
   std::chrono::nanoseconds took{0}; ///< Virtual.
   audit_report audit;
-  std::string log; ///< Warnings and errors.
+  std::string log;            ///< Warnings and errors.
+  dataplane::store_stat rows; ///< Of the data plane at the end, a virtual second later.
 };
 
 /// Lives `plan`, whose job `adjust` may change before it is composed; with `watch`, under a
