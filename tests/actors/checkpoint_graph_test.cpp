@@ -9,11 +9,18 @@
 #include <doctest/doctest.h>
 
 #include <array>
+#include <filesystem>
+#include <set>
+#include <string>
 
 namespace weir::test {
 namespace {
 
 using namespace std::chrono_literals;
+
+constexpr std::int64_t nanoseconds(std::chrono::nanoseconds duration) {
+  return duration.count();
+}
 
 using holder_protocol =
     joined<owner_protocol, origin_protocol, protocol<note<StopGroup>, note<VersionLive>>>;
@@ -56,17 +63,38 @@ private:
 
 /// A run directory, and a simulated graph with a holder and a checkpoint actor.
 struct held_run {
-  explicit held_run(checkpoint_peers peers)
+  explicit held_run(checkpoint_peers peers, checkpoint_options options = {})
       : storage(dataplane::make_posix_disk()), parts(*storage, directory.path().string()),
         around({.storage = storage.get(), .log = quiet}),
         system(around.env(), {.life = parts.life}),
         holding(system.add<holder>("holder", *parts.log)),
-        keeper(system.add<checkpoint>("checkpoint", checkpoint_options(), std::move(peers),
+        keeper(system.add<checkpoint>("checkpoint", std::move(options), std::move(peers),
                                       parts.services)) {}
   static void quiet(log_level, std::string_view, std::string_view) {}
 
   [[nodiscard]] auto request() {
     return system.ask_blocking(keeper, pack(RequestCheckpointT()), within(60s));
+  }
+
+  /// Lets virtual time pass.
+  void pass(std::chrono::nanoseconds duration) {
+    const auto until = around.elapsed() + duration;
+    while (around.elapsed() < until && around.step()) {
+    }
+  }
+  /// One mutation, under a lease that is given back.
+  void mutate() {
+    holding.tell(pack(StopGroupT()));
+    pass(10ms);
+    holding.tell(pack(VersionLiveT()));
+    pass(10ms);
+  }
+  [[nodiscard]] std::set<std::string> bundles() const {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(directory.file("checkpoints")))
+      if (entry.path().filename().string().starts_with("step_"))
+        names.insert(entry.path().filename().string());
+    return names;
   }
 
   temp_dir directory;
@@ -97,6 +125,69 @@ TEST_SUITE("actors/checkpoint_graph") {
     CHECK((*published)->bundle()->str() == "step_0");
     CHECK(run.system.counters().unsettled_leases == 0);
     CHECK(run.system.stop());
+  }
+
+  TEST_CASE("a save by time is named after the step, and left out when nothing mutated") {
+    checkpoint_options options;
+    options.schedule.save_interval_ns = nanoseconds(10s);
+    held_run run({{"holder"}, {"holder"}, {}}, options);
+    REQUIRE(run.system.start());
+    run.pass(9s);
+    CHECK(run.bundles().empty());
+    run.pass(2s);
+    CHECK(run.bundles() == std::set<std::string>{"step_0"});
+    run.pass(30s);
+    CHECK(run.bundles() == std::set<std::string>{"step_0"});
+    run.mutate();
+    run.pass(10s);
+    CHECK(run.bundles() == std::set<std::string>{"step_0", "step_0.1"});
+    run.mutate();
+    run.pass(10s);
+    CHECK(run.bundles() == std::set<std::string>{"step_0", "step_0.1", "step_0.2"});
+    CHECK(run.system.stop());
+  }
+
+  TEST_CASE("at the time to save by, a bundle is published, and the run ends") {
+    checkpoint_options options;
+    options.schedule.must_save_by_ns = nanoseconds(20s);
+    held_run run({{"holder"}, {"holder"}, {}}, options);
+    REQUIRE(run.system.start());
+    run.pass(19s);
+    CHECK(run.bundles().empty());
+    CHECK_FALSE(run.system.outcome().has_value());
+    run.pass(2s);
+    CHECK(run.bundles() == std::set<std::string>{"step_0"});
+    REQUIRE(run.system.outcome().has_value());
+    CHECK(run.system.outcome()->has_value());
+    CHECK(run.system.stop());
+  }
+
+  TEST_CASE("the time to save by counts from the start of the program, not of this life") {
+    checkpoint_options options;
+    options.schedule.must_save_by_ns = nanoseconds(20s);
+    options.schedule.started_ns = -nanoseconds(15s);
+    held_run run({{"holder"}, {"holder"}, {}}, options);
+    REQUIRE(run.system.start());
+    run.pass(6s);
+    CHECK(run.bundles() == std::set<std::string>{"step_0"});
+    CHECK(run.system.outcome().has_value());
+    CHECK(run.system.stop());
+  }
+
+  TEST_CASE("a bundle that is not there by its deadline ends the run with the reason") {
+    checkpoint_options options;
+    options.schedule.must_save_by_ns = nanoseconds(20s);
+    held_run run({{"holder"}, {"holder"}, {}}, options);
+    REQUIRE(run.system.start());
+    run.holding.tell(pack(StopGroupT()));
+    run.pass(30s);
+    const auto outcome = run.system.outcome();
+    REQUIRE(outcome.has_value());
+    REQUIRE_FALSE(outcome->has_value());
+    CHECK(outcome->error().code == errc::exhausted);
+    CHECK(outcome->error().text.find("the time to save by has come") != std::string::npos);
+    CHECK(outcome->error().text.find("transaction 1 of holder") != std::string::npos);
+    CHECK(run.bundles().empty());
   }
 
   TEST_CASE("a graph whose barrier does not know every gate and owner does not start") {

@@ -109,7 +109,7 @@ one_life live(const abort_case& given, std::uint64_t seed, bool barrier_held) {
 void check_nothing_left(const one_life& lived) {
   CHECK(lived.left.unsettled_leases == 0);
   CHECK(lived.left.open_streams == 0);
-  CHECK(lived.rows_left == 0);
+  CHECK(lived.rows.staged_rows + lived.rows.committed_rows == 0);
   CHECK(lived.counters->groups_in_flight.load() == 0);
   CHECK(lived.counters->groups_buffered.load() == 0);
 }

@@ -72,7 +72,7 @@ one_life live_once(const run_plan& plan, const std::function<void(main_job&)>& a
   lived.took = around.elapsed();
   settle(around);
   lived.left = life->actors->counters();
-  lived.rows_left = life->rows->stat().staged_rows + life->rows->stat().committed_rows;
+  lived.rows = life->rows->stat();
   std::ignore = life->actors->stop(); // Not of a run that failed: it says again why.
   const bool of_data = seen->finished == "the data ended";
   const finish_reason reason = !lived.ended ? finish_reason::failed

@@ -21,8 +21,8 @@ struct one_life {
   std::string log; ///< Warnings and errors.
   /// When the run had ended and its last notes had arrived, before its actors were stopped.
   actor_counters left = {};
-  std::uint64_t rows_left = 0; ///< Staged and committed.
   std::shared_ptr<const run_counters> counters;
+  dataplane::store_stat rows; ///< Of the data plane, at that time.
 };
 
 /// Lives `plan`, whose job `adjust` may change before it is composed; with `watch`, under a
