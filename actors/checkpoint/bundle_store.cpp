@@ -146,7 +146,7 @@ result<published_bundle> bundle_store::publish(unfinished_bundle& bundle) {
   newest_ = published->published;
   tell_terms();
   {
-    const std::lock_guard guard(known_mutex_);
+    const std::lock_guard listing(known_mutex_);
     known_.push_back(published->published);
   }
   outcome.name = dataplane::to_string(newest_->name);

@@ -15,7 +15,7 @@ using namespace weir::test;
 namespace {
 
 /// Publishes a bundle of a run with groups in every state, and returns its directory.
-std::string published_bundle(crash_disk& storage, const main_job& job) {
+std::string bundle_of_one_run(crash_disk& storage, const main_job& job) {
   warm_run run(storage, job);
   run.next_batch();
   run.train_to(5);
@@ -39,7 +39,7 @@ TEST_CASE("recovery/damage: one changed bit in any byte of a bundle is found, in
   const main_job job = sim::tiny_job(plan, plan.sampler, unused, nullptr);
   crash_disk storage;
   REQUIRE(dataplane::make_directories(storage, sim::checkpoint_directory_path).has_value());
-  const std::string path = published_bundle(storage, job);
+  const std::string path = bundle_of_one_run(storage, job);
   REQUIRE(dataplane::verify_bundle(storage, path).empty());
   const auto opened = dataplane::open_bundle_at(storage, path);
   REQUIRE(opened.has_value());
