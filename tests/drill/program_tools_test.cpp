@@ -16,7 +16,11 @@ namespace fs = std::filesystem;
 
 /// Two bundles, with rows in flight in the first.
 struct trained_job {
-  trained_job() { REQUIRE(job.run({"--set", "grpo.max_num_steps=4"}).exited_with(0)); }
+  trained_job() {
+    job.set("grpo.max_num_steps=4");
+    // Meanwhile the groups of the next step are finished.
+    REQUIRE(job.run_failing("trainer.learned=delay:300ms").exited_with(0));
+  }
   [[nodiscard]] std::string bundle(const std::string& name) const {
     return job.bundle(name).string();
   }

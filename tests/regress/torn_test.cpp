@@ -120,7 +120,11 @@ TEST_CASE("regress/verl_4873: a disk that fills up at any call keeps what was pu
     const bool struck = run.storage.calls() > first;
     run.storage.plan({});
     CHECK(dataplane::verify_bundle(run.storage, path_of("step_1")).empty());
-    CHECK(restored_step(run.storage) == (next ? 2U : 1U));
+    // A publication that fails behind its rename may be there; whatever is there is whole.
+    const auto restored = restored_step(run.storage);
+    REQUIRE(restored.has_value());
+    if (next) CHECK(*restored == 2);
+    if (*restored == 2) CHECK(dataplane::verify_bundle(run.storage, path_of("step_2")).empty());
     REQUIRE(dataplane::remove_leftovers(run.storage, crash_directory).has_value());
     CHECK(publish_step(run.storage, 3).has_value()); // There is room again.
     if (!struck) break;
