@@ -303,14 +303,14 @@ store_stat store::stat() const {
                   .live_bytes = contents_.live_bytes,
                   .segments = contents_.segments.size(),
                   .segment_bytes = 0,
-                   .spilled_segments = 0,
-                   .spilled_bytes = 0,
-                   .spills_failed = spills_failed_,
-                   .mostly_dead_segments = 0,
-                   .idle_bytes = arena_.idle_bytes(),
-                   .stages_refused = stages_refused_,
-                   .stages_above_mark = stages_above_mark_,
-                   .moved_bytes = moved_bytes_};
+                  .spilled_segments = 0,
+                  .spilled_bytes = 0,
+                  .spills_failed = spills_failed_,
+                  .mostly_dead_segments = 0,
+                  .idle_bytes = arena_.idle_bytes(),
+                  .stages_refused = stages_refused_,
+                  .stages_above_mark = stages_above_mark_,
+                  .moved_bytes = moved_bytes_};
   const std::uint64_t open = arena_.open_segment();
   contents_.segments.for_each([&stat, open](std::uint64_t id, const segment_entry& entry) {
     const bool spilled = entry.memory->on_disk();

@@ -1,7 +1,7 @@
 /// The published bundles of a run, and how the next one comes to be. No actor: called on the
-/// blocking pool. A checkpoint actor makes one bundle at a time; what a life of it left running when
-/// it died goes on beside the calls of the next life, so that each holds a lock. `retire` may run
-/// beside them.
+/// blocking pool. A checkpoint actor makes one bundle at a time; what a life of it left running
+/// when it died goes on beside the calls of the next life, so that each holds a lock. `retire` may
+/// run beside them.
 #pragma once
 
 #include "actors/checkpoint/barrier_state.hpp"

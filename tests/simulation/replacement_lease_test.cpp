@@ -47,7 +47,8 @@ result<scoring> judge() {
                 false};
 }
 
-/// Dies of every third bundle that is published, up to `crashes` of them. Returns what does not hold.
+/// Dies of every third bundle that is published, up to `crashes` of them. Returns what does not
+/// hold.
 std::string violation_of(std::uint64_t seed) {
   const run_plan plan = plan_of(seed);
   history_hooks hooks;

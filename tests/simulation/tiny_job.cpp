@@ -181,8 +181,8 @@ main_job tiny_job(const run_plan& plan, const sampler_choice& sampler, world& en
   main_job job;
   job.records = make_dataset(plan);
   job.policy = make_policy_of(plan, sampler);
-  // Dropping replay takes the next attempt of what was READY, once in three lives; a changed sampler
-  // that of what is too old for it.
+  // Dropping replay takes the next attempt of what was READY, once in three lives; a changed
+  // sampler that of what is too old for it.
   const bool made_again = plan.drops_replay || !plan.later_samplers.empty();
   const std::uint32_t attempts = made_again ? 16 : 1;
   job.learning = std::make_shared<tiny_learner>(
