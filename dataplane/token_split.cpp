@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 #include <queue>
+#include <tuple>
 #include <utility>
 
 namespace weir::dataplane {
@@ -32,8 +33,9 @@ struct smaller_spread {
 };
 
 void put_heaviest_first(split& one) {
-  std::stable_sort(one.parts.begin(), one.parts.end(),
-                   [](const part& a, const part& b) { return a.weight > b.weight; });
+  std::ranges::sort(one.parts, [](const part& a, const part& b) {
+    return std::tie(b.weight, a.members) < std::tie(a.weight, b.members);
+  });
 }
 
 split joined(split first, split second) {
@@ -59,8 +61,7 @@ std::vector<std::vector<std::size_t>> split_evenly(std::span<const std::uint64_t
   if (weights.empty()) return lists;
   std::vector<std::size_t> sorted(weights.size());
   std::iota(sorted.begin(), sorted.end(), std::size_t{0});
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [&](std::size_t a, std::size_t b) { return weights[a] < weights[b]; });
+  std::ranges::sort(sorted, {}, [&](std::size_t at) { return std::pair(weights[at], at); });
 
   std::priority_queue<split, std::vector<split>, smaller_spread> splits;
   for (std::size_t first = 0; first < sorted.size(); first += parts) {

@@ -92,8 +92,7 @@ public:
 
 TEST_SUITE_BEGIN("simulation");
 
-TEST_CASE(
-    "replaced_under_one_lease: no cut has a step with too many groups, another with too few") {
+TEST_CASE("replaced_under_one_lease: no cut holds a step too full and another too short") {
   const armed held_open("rollout.replacing=delay:5ms,rollout.repaying=delay:5ms");
   CHECK(violation_within(60) == "");
   const rule_suspension off(rule::replaced_under_one_lease);
