@@ -3,9 +3,9 @@
 #include "messages/error.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <queue>
-#include <tuple>
 #include <utility>
 
 namespace weir::dataplane {
@@ -32,10 +32,11 @@ struct smaller_spread {
   }
 };
 
+/// By insertion: ranks are few, and equal parts keep their order.
 void put_heaviest_first(split& one) {
-  std::ranges::sort(one.parts, [](const part& a, const part& b) {
-    return std::tie(b.weight, a.members) < std::tie(a.weight, b.members);
-  });
+  const auto heavier = [](const part& a, const part& b) { return a.weight > b.weight; };
+  for (auto next = one.parts.begin(); next != one.parts.end(); ++next)
+    std::rotate(std::upper_bound(one.parts.begin(), next, *next, heavier), next, std::next(next));
 }
 
 split joined(split first, split second) {
