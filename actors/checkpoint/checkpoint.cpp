@@ -67,7 +67,7 @@ checkpoint::checkpoint(context ctx, checkpoint_options options, checkpoint_peers
 task<void> checkpoint::run() {
   constexpr std::chrono::nanoseconds idle = std::chrono::seconds(60);
   if (auto found = find_participants(); !found) {
-    fail(std::move(found.error()));
+    fail_run(self_, std::move(found.error())); // Another life would not find them either.
     co_return;
   }
   if (!fenced_) children().spawn(&checkpoint::abort_earlier_life, this);
@@ -237,9 +237,10 @@ void checkpoint::settle(const std::vector<request_ticket>& tickets,
   if (answer)
     finish_run();
   else // No other life has time left.
-    fail(error{errc::exhausted, "the time to save by has come, and no bundle was published: " +
-                                    to_string(answer.error()) +
-                                    "; remove the cause and run the same command"});
+    fail_run(self_,
+             {errc::exhausted, "the time to save by has come, and no bundle was published: " +
+                                   to_string(answer.error()) +
+                                   "; remove the cause and run the same command"});
 }
 
 task<void> checkpoint::quiesce(send_quiesce what) {

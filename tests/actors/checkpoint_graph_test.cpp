@@ -61,15 +61,16 @@ private:
   signal given_back_;
 };
 
-/// A run directory, and a simulated graph with a holder and a checkpoint actor.
+/// A run directory, and a simulated graph with a holder and a checkpoint actor, which is restarted
+/// as that of a job is.
 struct held_run {
   explicit held_run(checkpoint_peers peers, checkpoint_options options = {})
       : storage(dataplane::make_posix_disk()), parts(*storage, directory.path().string()),
         around({.storage = storage.get(), .log = quiet}),
         system(around.env(), {.life = parts.life}),
         holding(system.add<holder>("holder", *parts.log)),
-        keeper(system.add<checkpoint>("checkpoint", std::move(options), std::move(peers),
-                                      parts.services)) {}
+        keeper(system.add<checkpoint>(system.supervise("checkpoints"), "checkpoint",
+                                      std::move(options), std::move(peers), parts.services)) {}
   static void quiet(log_level, std::string_view, std::string_view) {}
 
   [[nodiscard]] auto request() {
