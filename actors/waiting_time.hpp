@@ -1,12 +1,17 @@
-/// Adds up how long coroutines wait: for metrics.
+/// How long coroutines wait: the bound of standing waits, and the sum, for metrics.
 #pragma once
 
 #include "actors/runtime/world.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 
 namespace weir {
+
+/// Longer than anybody waits before asking again: a wait that an actor keeps for an asker ends
+/// then, since the asker is gone.
+inline constexpr std::chrono::seconds standing_wait_max(150);
 
 /// Lives while a coroutine waits, and adds that time to a counter.
 class waiting_time {

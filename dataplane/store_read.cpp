@@ -147,13 +147,17 @@ resolved_query resolve(const partition_schema& schema, const row_query& conditio
   return resolved;
 }
 
-bool within(const row_body& body, std::uint16_t name, const tag_range& range) {
+const tag_value* find_tag(const row_body& body, std::size_t name) {
   for (const row_tag& one : body.tags)
-    if (one.name == name)
-      return one.value.index() == range.lowest.index() &&
-             one.value.index() == range.highest.index() && range.lowest <= one.value &&
-             one.value <= range.highest;
-  return false;
+    if (one.name == name) return &one.value;
+  return nullptr;
+}
+
+bool within(const row_body& body, std::uint16_t name, const tag_range& range) {
+  const tag_value* value = find_tag(body, name);
+  return value != nullptr && value->index() == range.lowest.index() &&
+         value->index() == range.highest.index() && range.lowest <= *value &&
+         *value <= range.highest;
 }
 
 bool matches(const row_entry& row, const resolved_query& query) {
@@ -277,6 +281,25 @@ result<std::vector<row_id>> store::query(std::string_view partition,
     return ids.size() < conditions.rows_max;
   });
   return ids;
+}
+
+result<std::vector<std::optional<tag_value>>>
+store::tag_values(std::string_view partition, row_list rows, std::string_view name) const {
+  const auto number = number_of(partition);
+  if (!number) return failure(number.error());
+  const partition_state& found = partition_at(*number);
+  const std::size_t position = position_in(found.schema->tag_names, name);
+  std::vector<std::optional<tag_value>> values;
+  values.reserve(rows.size());
+  for (const row_id row : rows) {
+    const row_entry* entry = found.rows.find(row.value);
+    if (entry == nullptr)
+      return failure(errc::not_found, "partition \"" + std::string(partition) + "\", row " +
+                                          std::to_string(row.value) + " does not exist");
+    const tag_value* value = find_tag(*entry->body, position);
+    values.push_back(value != nullptr ? std::optional(*value) : std::nullopt);
+  }
+  return values;
 }
 
 std::optional<row_id> store::find_key(std::string_view partition, std::string_view key) const {

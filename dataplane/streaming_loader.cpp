@@ -184,13 +184,17 @@ std::vector<row_id> streaming_loader::claimed_of(std::vector<row_id> rows) const
   return rows;
 }
 
+result<void> streaming_loader::settle(settling verb, std::vector<row_id> rows) {
+  if (rows.empty()) return {};
+  auto done = (store_.*verb)(options_.partition, options_.consumer, rows);
+  if (done || done.error().code != errc::not_found) return done;
+  return (store_.*verb)(options_.partition, options_.consumer, present_of(std::move(rows)));
+}
+
 result<void> streaming_loader::acknowledge(std::uint64_t number, reader_id who) {
   auto rows = sampler_.consumed_by(who, number);
   if (!rows) return failure(std::move(rows.error()));
-  result<void> done;
-  if (!rows->empty()) done = store_.acknowledge(options_.partition, options_.consumer, *rows);
-  if (!done && done.error().code == errc::not_found)
-    done = store_.acknowledge(options_.partition, options_.consumer, present_of(std::move(*rows)));
+  auto done = settle(&store::acknowledge, std::move(*rows));
   if (done) sampler_.acknowledge(who, number);
   return done;
 }
@@ -198,10 +202,7 @@ result<void> streaming_loader::acknowledge(std::uint64_t number, reader_id who) 
 result<void> streaming_loader::release(std::uint64_t number, reader_id who) {
   auto rows = sampler_.freed_by(who, number);
   if (!rows) return failure(std::move(rows.error()));
-  result<void> done;
-  if (!rows->empty()) done = store_.release(options_.partition, options_.consumer, *rows);
-  if (!done && done.error().code == errc::not_found)
-    done = store_.release(options_.partition, options_.consumer, present_of(std::move(*rows)));
+  auto done = settle(&store::release, std::move(*rows));
   if (done) sampler_.release(who, number);
   return done;
 }

@@ -31,6 +31,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -120,6 +121,10 @@ private:
   [[nodiscard]] result<loader_answer> load_shares(reader_id who, std::vector<rank_share> shares,
                                                   batch recycled);
   [[nodiscard]] result<loader_answer> lacking(reader_id who, std::size_t rows_available) const;
+  using settling = result<void> (store::*)(std::string_view partition, std::string_view consumer,
+                                           std::span<const row_id> rows);
+  /// Acknowledges or releases claimed rows; those that were cleared meanwhile are left out.
+  [[nodiscard]] result<void> settle(settling verb, std::vector<row_id> rows);
   /// Those that this consumer claims in the store.
   [[nodiscard]] std::vector<row_id> claimed_of(std::vector<row_id> rows) const;
   /// Those that are still there.

@@ -58,8 +58,8 @@ public:
                std::optional<dataplane::bundle> restored);
 
   /// Makes the directory of the unfinished bundle, and throws away what a life that died left
-  /// unfinished. The policy of a published bundle of the same
-  /// step and history is linked instead of written again.
+  /// unfinished. The policy of a published bundle of the same step and history is linked instead of
+  /// written again.
   [[nodiscard]] result<std::shared_ptr<unfinished_bundle>> begin(const cut_facts& cut,
                                                                  std::optional<double> metric);
   /// Publishes, in the order of bundle_writer.hpp, with `training_info.json` added. The events

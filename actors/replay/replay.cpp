@@ -3,6 +3,7 @@
 #include "actors/replay/replay_section.hpp"
 #include "actors/replay/rollout_rows.hpp"
 #include "actors/runtime/combinators.hpp"
+#include "actors/waiting_time.hpp"
 
 #include <chrono>
 #include <utility>
@@ -19,9 +20,6 @@ constexpr std::chrono::nanoseconds compaction_pause = std::chrono::milliseconds(
 std::uint64_t least_of(std::uint64_t groups_min, std::uint64_t groups) {
   return groups_min > 0 ? groups_min : groups;
 }
-
-/// Longer than anybody waits before asking again: a wait whose asker is gone ends.
-constexpr std::chrono::seconds wait_max(150);
 
 } // namespace
 
@@ -198,7 +196,7 @@ task<result<message<GroupPromoted>>> replay::on_promote(lease_ref lease,
 }
 
 task<result<message<BatchReady>>> replay::on_await_batch(message<AwaitBatch> request) {
-  auto ready = co_await with_deadline(batch_ready(std::move(request)), within(wait_max));
+  auto ready = co_await with_deadline(batch_ready(std::move(request)), within(standing_wait_max));
   co_return std::move(ready);
 }
 
@@ -248,7 +246,7 @@ task<result<message<BatchConsumed>>> replay::on_consume(lease_ref lease,
 
 task<result<message<StaleProposed>>> replay::on_await_stale(message<AwaitStale> request) {
   std::ignore = request; // It has no fields.
-  auto proposed = co_await with_deadline(stale_proposed(), within(wait_max));
+  auto proposed = co_await with_deadline(stale_proposed(), within(standing_wait_max));
   co_return std::move(proposed);
 }
 

@@ -2,6 +2,7 @@
 
 #include "actors/runtime/combinators.hpp"
 #include "actors/sampler/replacement_reserve.hpp"
+#include "actors/waiting_time.hpp"
 
 #include <tuple>
 #include <utility>
@@ -9,9 +10,6 @@
 namespace weir {
 
 namespace {
-
-/// Longer than anybody waits before asking again: a wait whose asker is gone ends.
-constexpr std::chrono::seconds wait_max(150);
 
 using wire_reservations = flatbuffers::Vector<flatbuffers::Offset<GroupReservation>>;
 
@@ -91,7 +89,7 @@ task<result<message<GroupsReserved>>> sampler::on_reserve(lease_ref lease,
 task<result<message<AdmissionOpened>>>
 sampler::on_await_admission(message<AwaitAdmission> request) {
   std::ignore = request; // The gate is one for all admissions; which of them it is decides admit.
-  auto opened = co_await with_deadline(gate_open(), within(wait_max));
+  auto opened = co_await with_deadline(gate_open(), within(standing_wait_max));
   co_return std::move(opened);
 }
 

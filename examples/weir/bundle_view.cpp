@@ -66,6 +66,11 @@ std::vector<group_standing> groups_of(const restored_states& parts) {
   return groups;
 }
 
+std::span<const std::byte> bytes_of(const dataplane::contents& all, const dataplane::cell& one) {
+  if (one.bytes == 0) return {}; // It names no segment.
+  return all.segments.find(one.segment)->memory->bytes(one.offset, one.bytes);
+}
+
 std::string short_text(epoch_id epoch) {
   return std::to_string(epoch.incarnation) + "/" + std::to_string(epoch.life) + "/" +
          std::to_string(epoch.number);

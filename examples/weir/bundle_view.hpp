@@ -5,7 +5,10 @@
 #include "actors/checkpoint/restore.hpp"
 #include "dataplane/segment_file.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,6 +52,10 @@ struct group_standing {
 };
 /// Sorted by group.
 [[nodiscard]] std::vector<group_standing> groups_of(const restored_states& parts);
+
+/// The value of a cell, in the memory of the bundle that was read.
+[[nodiscard]] std::span<const std::byte> bytes_of(const dataplane::contents& all,
+                                                  const dataplane::cell& one);
 
 /// "1/1/7": a cut, as messages spell it, without spaces.
 [[nodiscard]] std::string short_text(epoch_id epoch);

@@ -13,9 +13,9 @@ namespace {
 std::vector<std::string> findings_of(const run_config& config) {
   std::vector<std::string> findings = unavailable(config);
   const auto policy = sampler_of(config);
-  if (!policy) findings.push_back(policy.error().text);
-  if (!policy) return findings;
-  if (const std::string notice = shadow_mode_notice(**policy); !notice.empty())
+  if (!policy)
+    findings.push_back(policy.error().text);
+  else if (const std::string notice = shadow_mode_notice(**policy); !notice.empty())
     std::fprintf(stderr, "notice: %s\n", notice.c_str());
   return findings;
 }

@@ -47,11 +47,7 @@ row_map rows_of(const dataplane::contents& all, const dataplane::partition_state
     // Two stores may have numbered their fields differently: compare in the order of the names.
     std::vector<std::pair<std::string, std::span<const std::byte>>> cells;
     for (const dataplane::cell& cell : row.body->cells)
-      cells.emplace_back(
-          partition.schema->fields[cell.field].name,
-          cell.bytes == 0
-              ? std::span<const std::byte>()
-              : all.segments.find(cell.segment)->memory->bytes(cell.offset, cell.bytes));
+      cells.emplace_back(partition.schema->fields[cell.field].name, bytes_of(all, cell));
     std::ranges::sort(cells, {}, [](const auto& cell) { return cell.first; });
     for (const auto& [name, bytes] : cells)
       one.payload.push_back(bytes);

@@ -218,18 +218,18 @@ std::string file_name_of(const std::string& partition) {
 class exporter {
 public:
   exporter(dataplane::disk& storage, const bundle_view& bundle, std::string directory)
-      : storage_(storage), bundle_(bundle), directory_(std::move(directory)) {}
+      : storage_(storage), bundle_(bundle), all_(bundle.parts.rows.state()),
+        directory_(std::move(directory)) {}
 
   /// Paths of the files that were written.
   result<std::vector<std::string>> write() {
     if (auto made = dataplane::make_directories(storage_, directory_); !made)
       return failure(std::move(made.error()));
     result<void> done;
-    bundle_.parts.rows.state().partitions.for_each(
-        [&](std::uint64_t, const dataplane::partition_state& partition) {
-          done = write_partition(partition);
-          return done.has_value();
-        });
+    all_.partitions.for_each([&](std::uint64_t, const dataplane::partition_state& partition) {
+      done = write_partition(partition);
+      return done.has_value();
+    });
     if (done && bundle_.of_a_run) done = write_groups();
     if (!done) return failure(std::move(done.error()));
     return std::move(written_);
@@ -264,7 +264,7 @@ private:
       const dataplane::cell* one = row.body->find(field);
       if (one == nullptr) return;
       const auto shape = row.body->shape_of(*one);
-      values.push_back({id, {shape.begin(), shape.end()}, bytes_of(*one)});
+      values.push_back({id, {shape.begin(), shape.end()}, bytes_of(all_, *one)});
     });
     return values;
   }
@@ -275,17 +275,11 @@ private:
     for (const dataplane::cell& one : row.body->cells) {
       const dataplane::field_info& field = schema.fields[one.field];
       if (field.type != dtype::utf8) continue;
-      const auto bytes = bytes_of(one);
+      const auto bytes = bytes_of(all_, one);
       texts.emplace_back(
           field.name, std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
     }
     return texts;
-  }
-
-  [[nodiscard]] std::span<const std::byte> bytes_of(const dataplane::cell& one) const {
-    if (one.bytes == 0) return {};
-    const dataplane::contents& all = bundle_.parts.rows.state();
-    return all.segments.find(one.segment)->memory->bytes(one.offset, one.bytes);
   }
 
   result<void> write_groups() {
@@ -315,6 +309,7 @@ private:
 
   dataplane::disk& storage_;
   const bundle_view& bundle_;
+  const dataplane::contents& all_;
   std::string directory_;
   std::vector<std::string> written_;
 };

@@ -1,6 +1,7 @@
 // Reported faults of groups that are given up while they are in flight.
 #include "tests/regress/observed_job.hpp"
 #include "tests/simulation/tiny_job.hpp"
+#include "tests/support/ungated_policy.hpp"
 
 #include <doctest/doctest.h>
 
@@ -14,23 +15,11 @@ namespace {
 using flag = std::shared_ptr<std::atomic<bool>>;
 
 /// Trains on what is ready. Once it is told to, gives up the oldest group in flight.
-class giving_up final : public sampler_policy {
+class giving_up final : public ungated_policy {
 public:
   explicit giving_up(flag told) : told_(std::move(told)) {}
   [[nodiscard]] std::string_view name() const override { return "giving_up"; }
   [[nodiscard]] std::uint64_t window() const override { return 0; }
-  [[nodiscard]] bool gated() const override { return false; }
-  [[nodiscard]] bool bounds_staleness() const override { return false; }
-  [[nodiscard]] bool supports_buffer_checkpoint() const override { return true; }
-  [[nodiscard]] result<bool> admits(std::int64_t, weight_version) const override { return true; }
-  [[nodiscard]] result<std::vector<group_id>> select(const slot_view& slots,
-                                                     const selection& wanted) const override {
-    std::vector<group_id> chosen;
-    for (const policy_slot& slot : slots)
-      if (slot.ready && chosen.size() < wanted.groups_max) chosen.push_back(slot.group);
-    if (chosen.size() < wanted.groups_min) chosen.clear();
-    return chosen;
-  }
   [[nodiscard]] result<std::vector<group_id>> abort_in_flight(const slot_view& slots,
                                                               weight_version) const override {
     for (const policy_slot& slot : slots)

@@ -189,14 +189,11 @@ TEST_CASE("acceptance/pinned: the admission after a restore names a version that
     small_run run(plan);
     std::map<std::uint64_t, std::uint64_t> asked; // Version by group, in the second life.
     run.adjust = [&](main_job& job) {
-      put_before_generators(job, [&] {
-        asked.clear(); // Another life.
-        const auto listen = [&](const GenerateGroup& request) {
-          if (request.pinned()) asked[request.group()] = request.minimum_version();
-          return false;
-        };
-        return fault_plan{on<GenerateGroup>(listen).drop()};
-      });
+      hear_generations(
+          job, [&] { asked.clear(); },
+          [&](const GenerateGroup& request) {
+            if (request.pinned()) asked[request.group()] = request.minimum_version();
+          });
     };
     run.dies_after = bundle;
     run.run_clean(crashes_at_will(1));

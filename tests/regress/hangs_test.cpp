@@ -153,14 +153,9 @@ TEST_CASE("regress/prime-rl_3004: the first rollouts after a restart carry the r
   small_run run(plan);
   std::set<std::uint64_t> asked;
   run.adjust = [&](main_job& job) {
-    put_before_generators(job, [&] {
-      asked.clear(); // Another life.
-      const auto listen = [&](const GenerateGroup& request) {
-        asked.insert(request.group());
-        return false;
-      };
-      return fault_plan{on<GenerateGroup>(listen).drop()};
-    });
+    hear_generations(
+        job, [&] { asked.clear(); },
+        [&](const GenerateGroup& request) { asked.insert(request.group()); });
   };
   run.dies_after = "step_3";
   run.run_clean(crashes_at_will(1));

@@ -127,6 +127,18 @@ void put_before_generators(main_job& job, std::function<fault_plan()> make_plan)
   };
 }
 
+void hear_generations(main_job& job, std::function<void()> begin,
+                      std::function<void(const GenerateGroup&)> listen) {
+  put_before_generators(job, [begin = std::move(begin), listen = std::move(listen)] {
+    begin();
+    const auto told = [listen](const GenerateGroup& request) {
+      listen(request);
+      return false;
+    };
+    return fault_plan{on<GenerateGroup>(told).drop()};
+  });
+}
+
 std::optional<restored_states> load_newest(dataplane::disk& storage,
                                            const restore_request& request) {
   const auto survey = dataplane::survey_bundles(storage, request.checkpoint_directory);

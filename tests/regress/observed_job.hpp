@@ -42,6 +42,11 @@ void record_training(main_job& job, std::shared_ptr<training_record> record);
 /// Everything that is said to a generator passes a fault actor, with a plan for each of them.
 void put_before_generators(main_job& job, std::function<fault_plan()> make_plan);
 
+/// Tells `listen` of each group that a generator is asked for, and calls `begin` when one is made:
+/// in each life.
+void hear_generations(main_job& job, std::function<void()> begin,
+                      std::function<void(const GenerateGroup&)> listen);
+
 /// What the owners said in a bundle.
 struct bundle_parts {
   dataloader_cursor cursor;

@@ -149,13 +149,11 @@ TEST_CASE("regress/TRL_5911: a resume generates what was unfinished, and nothing
   small_run run(matrix_plan("in_order", 1));
   const auto asked = std::make_shared<std::set<std::uint64_t>>();
   run.adjust = [&run, asked](main_job& job) {
-    put_before_generators(job, [&run, asked] {
-      const auto listen = [&run, asked](const GenerateGroup& request) {
-        if (!run.trained().steps.contains(5)) asked->insert(request.group());
-        return false;
-      };
-      return fault_plan{on<GenerateGroup>(listen).drop()};
-    });
+    hear_generations(
+        job, [] {},
+        [&run, asked](const GenerateGroup& request) {
+          if (!run.trained().steps.contains(5)) asked->insert(request.group());
+        });
   };
   warm(run, [](warm_run& first) {
     first.done(12, 4);
@@ -271,14 +269,9 @@ TEST_CASE("regress/NeMo-RL_3583: without its buffer a run resumes, and trains on
   small_run run(plan);
   std::set<std::uint64_t> asked;
   run.adjust = [&](main_job& job) {
-    put_before_generators(job, [&] {
-      asked.clear(); // Another life.
-      const auto listen = [&](const GenerateGroup& request) {
-        asked.insert(request.group());
-        return false;
-      };
-      return fault_plan{on<GenerateGroup>(listen).drop()};
-    });
+    hear_generations(
+        job, [&] { asked.clear(); },
+        [&](const GenerateGroup& request) { asked.insert(request.group()); });
   };
   warm(run, [](warm_run& first) {
     first.done(12, 4);

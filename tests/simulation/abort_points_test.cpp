@@ -3,6 +3,7 @@
 // nothing of it is left anywhere, and the run goes on without it.
 #include "actors/runtime/failpoint.hpp"
 #include "tests/simulation/one_life.hpp"
+#include "tests/support/ungated_policy.hpp"
 
 #include <doctest/doctest.h>
 
@@ -19,24 +20,12 @@ constexpr std::uint64_t window = 3;
 constexpr std::uint64_t prompts = 24;
 
 /// Gives up whatever is in flight and was admitted two versions ago or earlier, token or not: so
-/// every wait of a group can be the one in which it is given up.
-class impatient final : public sampler_policy {
+/// every wait of a group can be the one in which it is given up. A gate would stay closed for ever
+/// once it has lost a window's worth of groups.
+class impatient final : public test::ungated_policy {
 public:
   [[nodiscard]] std::string_view name() const override { return "impatient"; }
   [[nodiscard]] std::uint64_t window() const override { return ::window; }
-  [[nodiscard]] bool gated() const override { return false; }
-  [[nodiscard]] bool supports_buffer_checkpoint() const override { return true; }
-  [[nodiscard]] bool bounds_staleness() const override { return false; }
-  /// A gate would stay closed for ever once it has lost a window's worth of groups.
-  [[nodiscard]] result<bool> admits(std::int64_t, weight_version) const override { return true; }
-  [[nodiscard]] result<std::vector<group_id>> select(const slot_view& slots,
-                                                     const selection& wanted) const override {
-    std::vector<group_id> chosen;
-    for (const policy_slot& slot : slots)
-      if (slot.ready && chosen.size() < wanted.groups_max) chosen.push_back(slot.group);
-    if (chosen.size() < wanted.groups_min) chosen.clear();
-    return chosen;
-  }
   [[nodiscard]] result<std::vector<group_id>>
   abort_in_flight(const slot_view& slots, weight_version version) const override {
     std::vector<group_id> stale;

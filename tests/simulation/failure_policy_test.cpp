@@ -14,16 +14,6 @@ using std::chrono::seconds;
 
 namespace {
 
-run_plan quiet_plan() {
-  run_plan plan;
-  plan.groups_per_step = 4;
-  plan.dataset = 16;
-  plan.buffered_max = 16;
-  plan.inflight_max = 16;
-  plan.save_period = 2;
-  return plan;
-}
-
 /// A scorer that finds the prompts of these records at fault.
 std::function<result<scorer>()> refusing(std::vector<std::string> answers) {
   return [answers]() -> result<scorer> {

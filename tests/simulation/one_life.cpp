@@ -44,6 +44,16 @@ void settle(simulation& around) {
 
 } // namespace
 
+run_plan quiet_plan() {
+  run_plan plan;
+  plan.groups_per_step = 4;
+  plan.dataset = 16;
+  plan.buffered_max = 16;
+  plan.inflight_max = 16;
+  plan.save_period = 2;
+  return plan;
+}
+
 one_life live_once(const run_plan& plan, const std::function<void(main_job&)>& adjust,
                    std::optional<watchdog_options> watch) {
   one_life lived;

@@ -25,6 +25,9 @@ struct one_life {
   dataplane::store_stat rows; ///< Of the data plane, at that time.
 };
 
+/// Four steps of four groups, with room for all of them: nothing happens but what a test adds.
+[[nodiscard]] run_plan quiet_plan();
+
 /// Lives `plan`, whose job `adjust` may change before it is composed; with `watch`, under a
 /// watchdog.
 [[nodiscard]] one_life live_once(const run_plan& plan,

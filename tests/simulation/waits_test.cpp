@@ -12,19 +12,9 @@ using std::chrono::minutes;
 
 namespace {
 
-run_plan small_plan() {
-  run_plan plan;
-  plan.groups_per_step = 4;
-  plan.dataset = 16;
-  plan.buffered_max = 16;
-  plan.inflight_max = 16;
-  plan.save_period = 2;
-  return plan;
-}
-
 /// Coroutines that are left at the end of a run whose generation takes so long.
 std::size_t coroutines_left(std::chrono::nanoseconds token_lag) {
-  run_plan plan = small_plan();
+  run_plan plan = quiet_plan();
   plan.token_lag = token_lag;
   const one_life lived = live_once(plan, [](main_job& job) {
     job.rollout.generation_timeout = hours(5);
@@ -47,7 +37,7 @@ TEST_CASE("a wait that is asked again every minute leaves no handler behind") {
 TEST_CASE("a step is not given up for a target that shrank while its batch was asked for") {
   // All that happens to the last groups happens between the two questions of the trainer.
   REQUIRE(arm_failpoints("trainer.target_read=delay:60s").has_value());
-  const one_life lived = live_once(small_plan(), [](main_job& job) {
+  const one_life lived = live_once(quiet_plan(), [](main_job& job) {
     job.rollout.failures.max_skipped_prompts = 100;
     job.rollout.failures.min_step_batch_fraction = 0.0;
     job.parts.environment = []() -> result<scorer> {
