@@ -3,6 +3,7 @@
 #include "messages/rule.hpp"
 
 #include <array>
+#include <bit>
 #include <cstring>
 #include <limits>
 #include <tuple>
@@ -33,29 +34,71 @@ std::size_t next_unready(const slot_view& slots, std::size_t at) {
   return static_cast<std::size_t>(static_cast<const std::uint8_t*>(found) - slots.ready);
 }
 
+constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
+
+constexpr std::size_t slots_at_once = 8;
+constexpr std::uint32_t all_at_once = (1U << slots_at_once) - 1;
+
+/// Asks `chosen` about each slot, in dispatch order, eight at a time: `take(first, answers)` gets
+/// the place of the first one and a bit for each, until it says that it has enough.
+///
+/// Answers come in any pattern, so no branch depends on a single one. `chosen` joins its conditions
+/// by `&` for the same reason.
+template <class Predicate, class Take>
+void ask_all(const slot_view& slots, Predicate chosen, Take take) {
+  const auto ask = [&](std::size_t first, std::size_t count) {
+    std::uint32_t answers = 0;
+    for (std::size_t i = 0; i < count; ++i)
+      answers |= static_cast<std::uint32_t>(chosen(first + i)) << i;
+    return answers == 0 || take(first, answers);
+  };
+  std::size_t first = 0;
+  for (; first + slots_at_once <= slots.size; first += slots_at_once)
+    if (!ask(first, slots_at_once)) return;
+  ask(first, slots.size - first);
+}
+
+/// The place of the lowest bit.
+std::size_t first_of(std::uint32_t answers) {
+  return static_cast<std::size_t>(std::countr_zero(answers));
+}
+
 /// The first `most` slots that `chosen` accepts, in dispatch order.
 template <class Predicate>
 slot_places places_where(const slot_view& slots, std::uint64_t most, Predicate chosen) {
   slot_places places;
-  for (std::size_t at = 0; at < slots.size && places.size() < most; ++at)
-    if (chosen(at)) places.push_back(at);
+  ask_all(slots, chosen, [&](std::size_t first, std::uint32_t answers) {
+    for (; answers != 0 && places.size() < most; answers &= answers - 1)
+      places.push_back(first + first_of(answers));
+    return places.size() < most;
+  });
   return places;
 }
 
-constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
-
-/// The ids of all slots that `chosen` accepts. Every slot is written and only the accepted ones are
-/// kept: no branch depends on the answers, which come in any pattern.
+/// The ids of all slots that `chosen` accepts. Those that are too old stand side by side.
 template <class Predicate>
 std::vector<group_id> ids_where(const slot_view& slots, Predicate chosen) {
-  std::vector<group_id> ids(slots.size);
-  std::size_t kept = 0;
-  for (std::size_t at = 0; at < slots.size; ++at) {
-    ids[kept] = slots.group[at];
-    kept += chosen(at) ? 1 : 0;
-  }
-  ids.resize(kept);
+  std::vector<group_id> ids;
+  ids.reserve(slots.size);
+  ask_all(slots, chosen, [&](std::size_t first, std::uint32_t answers) {
+    const group_id* const groups = slots.group + first;
+    if (answers == all_at_once) {
+      ids.insert(ids.end(), groups, groups + slots_at_once);
+      return true;
+    }
+    for (; answers != 0; answers &= answers - 1)
+      ids.push_back(groups[first_of(answers)]);
+    return true;
+  });
   return ids;
+}
+
+/// Whether a column never falls. It hardly ever does, so nothing is gained by stopping early.
+bool rises(const weight_version* column, std::size_t size) {
+  std::uint32_t falls = 0;
+  for (std::size_t at = 1; at < size; ++at)
+    falls |= static_cast<std::uint32_t>(column[at].value < column[at - 1].value);
+  return falls == 0;
 }
 
 /// Leaves the `most` smallest in order. Keys are unique: the dispatch order decides among equals.
@@ -128,7 +171,7 @@ protected:
                                      const selection& wanted) const override {
     const auto step = static_cast<std::int64_t>(wanted.version.value);
     return places_where(slots, wanted.groups_max, [&](std::size_t at) {
-      return slots.target_step[at] == step && slots.ready[at] != 0;
+      return (slots.target_step[at] == step) & (slots.ready[at] != 0);
     });
   }
 };
@@ -152,10 +195,9 @@ protected:
     if (!enforced(rule::fifo_by_admission_version)) return eligible_by_start(slots, wanted);
     const weight_version oldest_unready = oldest_unready_admission(slots);
     // Nearly always: versions rise with dispatch. Not after every resume.
-    const bool in_order =
-        std::is_sorted(slots.admission_version, slots.admission_version + slots.size);
+    const bool in_order = rises(slots.admission_version, slots.size);
     const auto chosen = [&](std::size_t at) {
-      return slots.ready[at] != 0 && slots.admission_version[at] <= oldest_unready &&
+      return (slots.ready[at] != 0) & (slots.admission_version[at] <= oldest_unready) &
              !slots.outside_window(at, wanted.version);
     };
     slot_places places = places_where(slots, in_order ? wanted.groups_max : no_limit, chosen);
@@ -184,7 +226,7 @@ private:
     for (std::size_t at = 0; at < slots.size; ++at)
       oldest = std::min(oldest, start(at));
     return places_where(slots, wanted.groups_max, [&](std::size_t at) {
-      return slots.ready[at] != 0 && start(at) == oldest;
+      return (slots.ready[at] != 0) & (start(at) == oldest);
     });
   }
 };
@@ -199,7 +241,7 @@ protected:
   [[nodiscard]] slot_places eligible(const slot_view& slots,
                                      const selection& wanted) const override {
     return places_where(slots, wanted.groups_max, [&](std::size_t at) {
-      return slots.ready[at] != 0 && slots.start_version[at] <= wanted.version;
+      return (slots.ready[at] != 0) & (slots.start_version[at] <= wanted.version);
     });
   }
 };
@@ -227,7 +269,7 @@ protected:
   [[nodiscard]] slot_places eligible(const slot_view& slots,
                                      const selection& wanted) const override {
     const auto chosen = [&](std::size_t at) {
-      return slots.ready[at] != 0 && slots.start_version[at] <= wanted.version &&
+      return (slots.ready[at] != 0) & (slots.start_version[at] <= wanted.version) &
              !slots.outside_window(at, wanted.version);
     };
     slot_places places =
