@@ -20,6 +20,8 @@ if [ ! -f "$directory/build.ninja" ]; then
     exit 1
   fi
 fi
+# Lets ccache keep what was compiled with a precompiled header.
+export CCACHE_SLOPPINESS="${CCACHE_SLOPPINESS:-pch_defines,time_macros}"
 if [ -t 1 ]; then
   ninja -C "$directory" "$@"
 else

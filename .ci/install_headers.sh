@@ -14,6 +14,6 @@ copy() {
 }
 
 mkdir -p "$target"
-# The parts of kernels/detail belong to one source for each instruction set.
-(copy "$MESON_SOURCE_ROOT" ! -path 'kernels/detail/*' -a -name '*.hpp' -o -path 'messages/*.fbs')
+# The parts of kernels/detail belong to one source for each instruction set; pch is for our build.
+(copy "$MESON_SOURCE_ROOT" ! -path 'kernels/detail/*' ! -path '*/pch/*' -a -name '*.hpp' -o -path 'messages/*.fbs')
 (copy "$MESON_BUILD_ROOT" -name '*_generated.h' -o -name '*_generated.hpp')

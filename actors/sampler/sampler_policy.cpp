@@ -36,14 +36,19 @@ std::size_t next_unready(const slot_view& slots, std::size_t at) {
 
 constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
 
+/// Whether all hold; each of them is asked.
+template <class... Conditions>
+bool all(Conditions... hold) {
+  return (static_cast<std::uint32_t>(hold) & ...) != 0;
+}
+
 constexpr std::size_t slots_at_once = 8;
 constexpr std::uint32_t all_at_once = (1U << slots_at_once) - 1;
 
 /// Asks `chosen` about each slot, in dispatch order, eight at a time: `take(first, answers)` gets
 /// the place of the first one and a bit for each, until it says that it has enough.
 ///
-/// Answers come in any pattern, so no branch depends on a single one. `chosen` joins its conditions
-/// by `&` for the same reason.
+/// Answers come in any pattern, so no branch depends on a single one: see `all`.
 template <class Predicate, class Take>
 void ask_all(const slot_view& slots, Predicate chosen, Take take) {
   const auto ask = [&](std::size_t first, std::size_t count) {
@@ -134,7 +139,7 @@ protected:
   [[nodiscard]] static std::vector<group_id> ready_outside_window(const slot_view& slots,
                                                                   weight_version version) {
     return ids_where(slots, [&](std::size_t at) {
-      return (slots.ready[at] != 0) & slots.outside_window(at, version);
+      return all(slots.ready[at] != 0, slots.outside_window(at, version));
     });
   }
 
@@ -162,7 +167,7 @@ public:
                                                     weight_version version) const override {
     const auto step = static_cast<std::int64_t>(version.value);
     return ids_where(slots, [&](std::size_t at) {
-      return (slots.target_step[at] < step) & (slots.ready[at] != 0);
+      return all(slots.target_step[at] < step, slots.ready[at] != 0);
     });
   }
 
@@ -171,7 +176,7 @@ protected:
                                      const selection& wanted) const override {
     const auto step = static_cast<std::int64_t>(wanted.version.value);
     return places_where(slots, wanted.groups_max, [&](std::size_t at) {
-      return (slots.target_step[at] == step) & (slots.ready[at] != 0);
+      return all(slots.target_step[at] == step, slots.ready[at] != 0);
     });
   }
 };
@@ -197,8 +202,8 @@ protected:
     // Nearly always: versions rise with dispatch. Not after every resume.
     const bool in_order = rises(slots.admission_version, slots.size);
     const auto chosen = [&](std::size_t at) {
-      return (slots.ready[at] != 0) & (slots.admission_version[at] <= oldest_unready) &
-             !slots.outside_window(at, wanted.version);
+      return all(slots.ready[at] != 0, slots.admission_version[at] <= oldest_unready,
+                 !slots.outside_window(at, wanted.version));
     };
     slot_places places = places_where(slots, in_order ? wanted.groups_max : no_limit, chosen);
     if (!in_order)
@@ -226,7 +231,7 @@ private:
     for (std::size_t at = 0; at < slots.size; ++at)
       oldest = std::min(oldest, start(at));
     return places_where(slots, wanted.groups_max, [&](std::size_t at) {
-      return (slots.ready[at] != 0) & (start(at) == oldest);
+      return slots.ready[at] != 0 && start(at) == oldest;
     });
   }
 };
@@ -241,7 +246,7 @@ protected:
   [[nodiscard]] slot_places eligible(const slot_view& slots,
                                      const selection& wanted) const override {
     return places_where(slots, wanted.groups_max, [&](std::size_t at) {
-      return (slots.ready[at] != 0) & (slots.start_version[at] <= wanted.version);
+      return all(slots.ready[at] != 0, slots.start_version[at] <= wanted.version);
     });
   }
 };
@@ -261,7 +266,7 @@ public:
   [[nodiscard]] result<std::vector<group_id>>
   abort_in_flight(const slot_view& slots, weight_version version) const override {
     return ids_where(slots, [&](std::size_t at) {
-      return (slots.ready[at] == 0) & slots.outside_window(at, version);
+      return all(slots.ready[at] == 0, slots.outside_window(at, version));
     });
   }
 
@@ -269,8 +274,8 @@ protected:
   [[nodiscard]] slot_places eligible(const slot_view& slots,
                                      const selection& wanted) const override {
     const auto chosen = [&](std::size_t at) {
-      return (slots.ready[at] != 0) & (slots.start_version[at] <= wanted.version) &
-             !slots.outside_window(at, wanted.version);
+      return all(slots.ready[at] != 0, slots.start_version[at] <= wanted.version,
+                 !slots.outside_window(at, wanted.version));
     };
     slot_places places =
         places_where(slots, freshest_first_ ? no_limit : wanted.groups_max, chosen);
