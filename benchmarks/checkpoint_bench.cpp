@@ -9,6 +9,7 @@
 /// checkpoint actor reports: from the first Quiesce to the last Resumed.
 #include "actors/runtime/blocking_pool.hpp"
 #include "benchmarks/checkpoint_graph.hpp"
+#include "benchmarks/checkpoint_job_bench.hpp"
 #include "benchmarks/report.hpp"
 #include "dataplane/bundle_writer.hpp"
 #include "dataplane/posix_disk.hpp"
@@ -21,6 +22,7 @@
 #include <atomic>
 #include <cstdio>
 #include <filesystem>
+#include <string_view>
 
 namespace weir::benchmarks {
 
@@ -101,6 +103,20 @@ row against(std::string text, double target_us, const std::vector<std::vector<do
   return made;
 }
 
+/// Prints what a figure of the table does not tell: how holds are spread.
+void print_holds(const std::string& text, std::vector<double> holds_us) {
+  std::ranges::sort(holds_us);
+  std::printf("%s, us: p50 %.1f, p99 %.1f, max %.1f of %zu\n", text.c_str(),
+              quantile(holds_us, 0.5), quantile(holds_us, 0.99), holds_us.back(), holds_us.size());
+  double below = 8.0;
+  for (std::size_t at = 0; at < holds_us.size(); below *= 2.0) {
+    std::size_t count = 0;
+    for (; at < holds_us.size() && holds_us[at] < below; ++at)
+      ++count;
+    if (count > 0) std::printf("  < %6.0f us %6zu\n", below, count);
+  }
+}
+
 /// Holds of whole checkpoints, and decoding with and without them.
 void live_rows(const std::string& directory, std::vector<row>& rows) {
   checkpoint_graph graph({}, directory + "/live");
@@ -115,6 +131,10 @@ void live_rows(const std::string& directory, std::vector<row>& rows) {
   rows.push_back(against("barrier hold p50, 10,000 live groups, cores decoding", 100, holds, 0.5));
   rows.push_back(
       against("barrier hold p99, 10,000 live groups, cores decoding", 1000, holds, 0.99));
+  std::vector<double> all;
+  for (const std::vector<double>& turn : holds)
+    all.insert(all.end(), turn.begin(), turn.end());
+  print_holds("holds of whole checkpoints", std::move(all));
 
   std::uint64_t tokens = 0; // The quiet half of a turn decodes as many as the writing one did.
   const auto writing = [&] {
@@ -134,20 +154,37 @@ void live_rows(const std::string& directory, std::vector<row>& rows) {
                          writing, quiet));
 }
 
-/// A barrier over a large payload against one over a small one.
-row payload_row(const std::string& directory) {
-  checkpoint_graph large({.payload_bytes = 256ULL << 20}, directory + "/large");
-  checkpoint_graph small({.payload_bytes = 4ULL << 20}, directory + "/small");
-  const auto median_hold = [](checkpoint_graph& graph) {
+/// Barriers over large payloads against those over a small one, turn by turn.
+void payload_rows(const std::string& directory, std::vector<row>& rows) {
+  const auto median_hold = [](checkpoint_graph& graph, std::vector<double>& all) {
     std::vector<double> holds;
     for (int i = 0; i < 100; ++i)
       holds.push_back(graph.hold_ns() * 1e-3);
+    all.insert(all.end(), holds.begin(), holds.end());
     return quantile(std::move(holds), 0.5);
   };
+  std::vector<double> small_holds, middle_holds, large_holds;
+  checkpoint_graph small({.payload_bytes = 4ULL << 20}, directory + "/small");
   const decoding_load load(2);
-  return compare(
-      {"barrier hold, 256 MiB of rows, cores decoding", "us", "4 MiB of rows", 1.2, better::lower},
-      [&] { return median_hold(large); }, [&] { return median_hold(small); });
+  const auto hold_small = [&] { return median_hold(small, small_holds); };
+  {
+    checkpoint_graph middle({.payload_bytes = 256ULL << 20}, directory + "/middle");
+    rows.push_back(compare(
+        {"barrier hold, 256 MiB in 10^4 rows, cores decoding", "us", "4 MiB in 10^4 rows", 1.2,
+         better::lower},
+        [&] { return median_hold(middle, middle_holds); }, hold_small));
+  }
+  checkpoint_graph large({.siblings = 200, .payload_bytes = 4ULL << 30}, directory + "/large");
+  rows.push_back(compare(
+      {"barrier hold, 4 GiB in 10^6 rows, cores decoding", "us", "4 MiB in 10^4 rows", 1.2,
+       better::lower},
+      [&] { return median_hold(large, large_holds); }, hold_small, 15));
+  const double slope =
+      (rows.back().ours - rows.back().baseline) / (large.payload_mib() - small.payload_mib());
+  print_holds("holds over 4 MiB", std::move(small_holds));
+  print_holds("holds over 256 MiB", std::move(middle_holds));
+  print_holds("holds over 4 GiB", std::move(large_holds));
+  std::printf("slope: %.6f us per MiB\n", slope);
 }
 
 // Publishing against the bare calls.
@@ -239,11 +276,15 @@ row publish_row(const std::string& directory) {
       [&] { return bundles.ours_ms(); }, [&] { return bundles.bare_ms(); }, 15);
 }
 
-std::vector<row> measure(const std::string& directory) {
+/// `area`: "all", or which of them.
+std::vector<row> measure(const std::string& directory, std::string_view area) {
   std::vector<row> rows;
-  live_rows(directory, rows);
-  rows.push_back(payload_row(directory));
-  rows.push_back(publish_row(directory));
+  const auto wanted = [area](std::string_view one) { return area == "all" || area == one; };
+  if (wanted("live")) live_rows(directory, rows);
+  if (wanted("payload")) payload_rows(directory, rows);
+  if (wanted("publish")) rows.push_back(publish_row(directory));
+  if (wanted("restore")) rows.push_back(restore_row(directory));
+  if (wanted("job")) rows.push_back(every_step_row(directory));
   return rows;
 }
 
@@ -256,7 +297,8 @@ int main(int count, char** arguments) {
   const std::string directory = path + ".tmp";
   std::filesystem::remove_all(directory);
   std::filesystem::create_directories(directory);
-  const auto rows = weir::benchmarks::measure(directory);
+  const std::string_view area = count > 3 ? arguments[3] : "all";
+  const auto rows = weir::benchmarks::measure(directory, area);
   std::filesystem::remove_all(directory);
   return weir::benchmarks::publish(rows, path);
 }

@@ -21,8 +21,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::uint64_t groups_per_step = 500;
-constexpr std::uint32_t siblings = 2;
+constexpr std::uint64_t groups_per_step = checkpoint_graph_groups_per_step;
 /// Bytes of one completion token in a row: token, log-probability, version.
 constexpr std::uint64_t token_bytes = 16;
 
@@ -104,7 +103,7 @@ dataset synthetic_records(std::uint64_t count) {
 }
 
 /// One group as rollout would stage it.
-StageGroupT rollout_of(std::uint64_t group, std::uint64_t tokens) {
+StageGroupT rollout_of(std::uint64_t group, std::uint32_t siblings, std::uint64_t tokens) {
   StageGroupT staged;
   staged.group = group;
   for (std::uint32_t sibling = 0; sibling < siblings; ++sibling) {
@@ -129,15 +128,15 @@ struct owner_states {
   replay_contents buffer;
 };
 
-group_reservation reservation_of(const prompt_record& record) {
+group_reservation reservation_of(const prompt_record& record, std::uint32_t siblings) {
   return {record.group, record.sample, record.hash, record.task, siblings};
 }
 
 /// Reserves and admits one batch of the data.
-void admit_batch(owner_states& states, event_stream& events) {
+void admit_batch(owner_states& states, std::uint32_t siblings, event_stream& events) {
   std::vector<group_reservation> batch;
   for (const prompt_record& record : states.loader.peek(groups_per_step))
-    batch.push_back(reservation_of(record));
+    batch.push_back(reservation_of(record, siblings));
   const std::uint64_t admission = states.ledger.next_admission();
   const auto moved = states.loader.reserve(batch.front().group, batch.size());
   ensure(moved.has_value(), "the data suffices");
@@ -146,15 +145,15 @@ void admit_batch(owner_states& states, event_stream& events) {
 }
 
 /// Moves an admitted group into replay, with rows.
-void commit_group(owner_states& states, group_id group, std::uint64_t tokens,
-                  event_stream& events) {
+void commit_group(owner_states& states, group_id group, std::uint32_t siblings,
+                  std::uint64_t tokens, event_stream& events) {
   const ledger_record record = *states.ledger.capture().find(group);
   const auto stamp = need(states.ledger.release(group, 0));
   replay_state& index = states.buffer.index;
   const auto asked = index.request_start(
       {group, record.dispatch_index, record.target_step, record.admission_version, record.window});
   ensure(asked.has_value() && !index.grant_permits().empty(), "there are permits for all");
-  const auto staged = pack(rollout_of(group.value, tokens));
+  const auto staged = pack(rollout_of(group.value, siblings, tokens));
   const auto rows = need(rollout_rows::of(*staged));
   const auto ids = need(states.buffer.rows->stage(rollout_partition, rows.rows()));
   std::ignore = need(index.stage({group, 0, weight_version(0), weight_version(0), ids}));
@@ -176,11 +175,11 @@ owner_states synthetic_states(const checkpoint_graph_options& options) {
   no_events sink;
   event_stream events(sink, "setup");
   for (std::uint64_t group = 0; group < options.groups; group += groups_per_step)
-    admit_batch(states, events);
+    admit_batch(states, options.siblings, events);
   const std::uint64_t ready = options.groups / 2;
-  const std::uint64_t tokens = options.payload_bytes / (ready * siblings * token_bytes);
+  const std::uint64_t tokens = options.payload_bytes / (ready * options.siblings * token_bytes);
   for (std::uint64_t group = 0; group < ready; ++group)
-    commit_group(states, group_id(group), tokens, events);
+    commit_group(states, group_id(group), options.siblings, tokens, events);
   return states;
 }
 
@@ -234,7 +233,7 @@ struct checkpoint_graph::parts {
         life(need(directory->raise_incarnation(incarnation(0)))),
         log(std::make_shared<event_log>(
             life, need(dataplane::append_log::open(*storage, directory->events_path(life))))),
-        env({.storage = storage.get()}), actors(env, {.life = life}) {
+        env({.blocking = {.nice = 15}, .storage = storage.get()}), actors(env, {.life = life}) {
     owner_states states = synthetic_states(options);
     payload_bytes = states.buffer.rows->stat().live_bytes;
     compose(std::move(states), options.policy_bytes);
@@ -292,6 +291,10 @@ checkpoint_graph::~checkpoint_graph() {
   parts_.reset();
   std::error_code ignored;
   std::filesystem::remove_all(path, ignored);
+}
+
+std::string checkpoint_graph::bundles() const {
+  return parts_->directory_path + "/checkpoints";
 }
 
 CheckpointPublishedT checkpoint_graph::publish() {

@@ -15,8 +15,13 @@
 
 namespace weir::benchmarks {
 
+/// Of its ledger.
+inline constexpr std::uint64_t checkpoint_graph_groups_per_step = 500;
+
 struct checkpoint_graph_options {
   std::uint64_t groups = 10'000;
+  /// Of one group: one row each, once it is READY.
+  std::uint32_t siblings = 2;
   /// Of the rows in the data plane, about.
   std::uint64_t payload_bytes = 4ULL << 20;
   /// Of the file that stands for weights and optimizer.
@@ -37,6 +42,8 @@ public:
   /// be mixed with `publish`: its epochs are later than all of that one's.
   [[nodiscard]] double hold_ns();
   [[nodiscard]] double payload_mib() const { return payload_mib_; }
+  /// Where its bundles are.
+  [[nodiscard]] std::string bundles() const;
 
 private:
   struct parts;

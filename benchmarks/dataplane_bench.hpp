@@ -43,7 +43,11 @@ inline constexpr std::size_t mebi = std::size_t{1} << 20;
 
 /// Rows in memory: the cut, put, get, queries, memory that goes back.
 [[nodiscard]] std::vector<row> store_rows();
-/// Rows on the disk below `directory`: snapshots written and read.
+/// What writing 4 GiB adds to the resident set.
+void memory_rows(const std::string& directory, std::vector<row>& rows);
+/// What the next bundle writes, and what a thousand of them leave in memory.
+void increment_rows(const std::string& directory, std::vector<row>& rows);
+/// Rows on the disk below `directory`: snapshots written and read, and the two above.
 [[nodiscard]] std::vector<row> snapshot_rows(const std::string& directory);
 
 } // namespace weir::benchmarks

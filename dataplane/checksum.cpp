@@ -3,6 +3,9 @@
 #include "messages/error.hpp"
 
 #include <xxhash.h>
+#if defined(WEIR_XXHASH_DISPATCH)
+#  include <xxh_x86dispatch.h> // Replaces the calls by those that choose by processor.
+#endif
 
 #include <array>
 #include <cinttypes>

@@ -149,7 +149,33 @@ std::array<std::byte, 19> stored_frame_head(std::size_t content_bytes) {
   return fixed;
 }
 
+namespace {
+
+/// Decodes a frame as `compress_frame` makes them, with one compressed block: no context, and no
+/// buffer of its own. False if it is anything else.
+bool decompress_block(std::span<const std::byte> frame, std::span<std::byte> target) {
+  constexpr std::size_t head_bytes = 15;
+  constexpr std::size_t around_bytes = stored_frame_bytes(0);
+  if (target.empty() || target.size() > frame_content_max || frame.size() <= around_bytes)
+    return false;
+  const auto expected = stored_frame_head(target.size());
+  const std::size_t block = frame.size() - around_bytes;
+  // A stored block has the highest bit of its size set, and is none of this size.
+  if (!std::equal(expected.begin(), expected.begin() + head_bytes, frame.begin()) ||
+      detail::wire_reader(frame.subspan(head_bytes)).take<std::uint32_t>() != block ||
+      !std::ranges::equal(frame.last(stored_frame_tail.size()), stored_frame_tail))
+    return false;
+  const int made =
+      LZ4_decompress_safe(reinterpret_cast<const char*>(frame.data() + expected.size()),
+                          reinterpret_cast<char*>(target.data()), static_cast<int>(block),
+                          static_cast<int>(target.size()));
+  return made >= 0 && static_cast<std::size_t>(made) == target.size();
+}
+
+} // namespace
+
 result<void> decompress_frame(std::span<const std::byte> frame, std::span<std::byte> target) {
+  if (decompress_block(frame, target)) return {};
   LZ4F_dctx* made = nullptr;
   if (LZ4F_isError(LZ4F_createDecompressionContext(&made, LZ4F_VERSION)) != 0)
     return failure(errc::internal, "LZ4 has no memory for a decompression context");

@@ -14,6 +14,10 @@ namespace {
 
 using namespace detail;
 
+/// Content of a compressed chunk: it is shuffled and compressed, and later decoded and unshuffled,
+/// within a core's own cache. Every element size divides it.
+constexpr std::size_t compressed_chunk_bytes = std::size_t{256} * 1024;
+
 std::vector<std::byte> encode_header(const segment_header& header) {
   std::vector<std::byte> payload;
   detail::put(payload, header_magic);
@@ -118,9 +122,9 @@ private:
     return put;
   }
 
+  /// At most 4 MiB: one chunk as it is, or compressed ones.
   result<void> write_chunk(std::size_t column, std::uint64_t offset,
                            std::span<const std::byte> content) {
-    ++chunks_;
     const std::size_t shuffle = shuffle_of(content_.header.columns[column].type);
     chunk_record record{.column = static_cast<std::uint32_t>(column),
                         .offset = offset,
@@ -130,9 +134,21 @@ private:
                         .frame_checksum = {}};
     if (!compresses(content, shuffle)) return write_stored(record, content);
     record.shuffle = static_cast<std::uint32_t>(shuffle);
-    if (shuffle > 1) {
+    while (!content.empty()) {
+      const auto piece = content.first(std::min(content.size(), compressed_chunk_bytes));
+      if (auto put = write_compressed(record, piece); !put) return put;
+      record.offset += piece.size();
+      content = content.subspan(piece.size());
+    }
+    return {};
+  }
+
+  result<void> write_compressed(chunk_record record, std::span<const std::byte> content) {
+    ++chunks_;
+    record.content_bytes = static_cast<std::uint32_t>(content.size());
+    if (record.shuffle > 1) {
       shuffled_.resize(content.size());
-      shuffle_bytes(content, shuffle, shuffled_);
+      shuffle_bytes(content, record.shuffle, shuffled_);
       content = shuffled_;
     }
     compress_frame(content, frame_);
@@ -143,6 +159,7 @@ private:
   }
 
   result<void> write_stored(chunk_record record, std::span<const std::byte> content) {
+    ++chunks_;
     const auto head = stored_frame_head(content.size());
     checksum_stream sum;
     sum.update(head);

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "dataplane/checksum.hpp"
+#include "dataplane/chunk_buffers.hpp"
 #include "dataplane/disk.hpp"
 #include "dataplane/dtype.hpp"
 #include "dataplane/segment.hpp"
@@ -24,9 +25,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <span>
-#include <string>
-#include <utility>
 #include <vector>
 
 namespace weir::dataplane {
@@ -61,7 +62,7 @@ struct segment_content {
 /// Takes the next bytes of a file.
 using byte_sink = std::function<result<void>(std::span<const std::byte>)>;
 
-/// Writes a segment in pieces of at most 4 MiB, with about 12 MiB of memory, and returns the bytes
+/// Writes a segment in pieces of at most 4 MiB, with about 5 MiB of memory, and returns the bytes
 /// of the file. The only errors are those of the sink.
 [[nodiscard]] result<std::uint64_t> write_segment(const segment_content& content,
                                                   const byte_sink& sink);
@@ -86,36 +87,47 @@ struct chunk_record {
   checksum128 frame_checksum;
 };
 
-/// A segment on its way into memory: its frame was read and verified, and its chunks are loaded in
-/// any order, several at a time if the caller likes. `corrupt` for damage, `unsupported` for a
-/// newer format, `exhausted` if the system has no memory for it. Texts do not name the file: the
-/// caller does.
+/// A segment on its way into memory. `corrupt` for damage, `unsupported` for a newer format,
+/// `exhausted` if the system has no memory for it. Texts do not name the file: the caller does.
 class segment_loading {
 public:
-  /// `source` outlives it, and is read by several threads if its chunks are loaded by several.
-  [[nodiscard]] static result<segment_loading> begin(file& source);
+  /// Reads the header and takes the memory. `source` and `buffers` outlive it, and are used by
+  /// several threads if several work.
+  [[nodiscard]] static result<std::unique_ptr<segment_loading>> begin(file& source,
+                                                                      chunk_buffers& buffers);
+  segment_loading(const segment_loading&) = delete;
+  segment_loading& operator=(const segment_loading&) = delete;
+  ~segment_loading();
 
-  /// Parts of some 8 MiB, each a run of chunks.
-  [[nodiscard]] std::size_t parts() const { return parts_.size(); }
-  /// Reads, verifies and decodes one part. Different parts at the same time are fine.
-  [[nodiscard]] result<void> load(std::size_t part) const;
-  /// @pre every part was loaded
-  [[nodiscard]] loaded_segment finish();
+  /// For so many threads there is work.
+  [[nodiscard]] std::size_t workers() const;
+  /// Reads, verifies and decodes parts of some 4 MiB until none is left. Any number of threads;
+  /// together they read the file from its beginning to its end, as a disk likes best.
+  void work();
+  /// The segment, or the first thing in the file that is wrong. @pre no thread works any more, and
+  /// at least one did
+  [[nodiscard]] result<loaded_segment> finish();
 
 private:
-  friend class segment_scanner;
   struct chunk_place {
     chunk_record record;
     std::uint64_t position = 0; ///< Of its frame in the file.
   };
-  segment_loading() = default;
+  class scanner;
 
-  file* source_ = nullptr;
-  loaded_segment loaded_;
-  std::shared_ptr<segment> memory_;
-  std::vector<chunk_place> chunks_;
-  /// First and last chunk, exclusive.
-  std::vector<std::pair<std::size_t, std::size_t>> parts_;
+  segment_loading(std::unique_ptr<scanner> records, chunk_buffers& buffers);
+  /// The next chunks; none at the end, or once anything was wrong.
+  [[nodiscard]] std::vector<chunk_place> next_part();
+  /// Returns whether all is well.
+  bool load(std::span<const chunk_place> part, chunk_buffer& buffer);
+  void fail(std::uint64_t position, error reason);
+
+  std::unique_ptr<scanner> records_;
+  chunk_buffers& buffers_;
+  std::mutex mutex_;
+  /// What is wrong first in the file, and where.
+  std::optional<error> reason_;
+  std::uint64_t reason_position_ = 0;
 };
 
 /// Reads and verifies a whole file.

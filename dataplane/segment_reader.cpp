@@ -1,7 +1,9 @@
-/// Reading a segment's file: first its frame, from record to record, then its chunks in any order.
+/// Reading a segment's file, by several threads: whoever is free reads the records of the next part
+/// while the others load theirs.
 ///
-/// The bound is one pass over memory: what the system copies out of its cache is hashed a piece at
-/// a time, while it is still in the processor's own.
+/// The bound is the disk, or one pass over fresh memory: what the system copies out of its cache is
+/// hashed a piece at a time, while it is still in the processor's own. To read all records first
+/// would be a walk over the disk, in steps of which each waits for it.
 #include "dataplane/checksum.hpp"
 #include "dataplane/segment_file.hpp"
 #include "dataplane/segment_format.hpp"
@@ -18,10 +20,12 @@ using namespace detail;
 
 namespace {
 
-/// Read and hashed at a time: less than a core's own cache.
-constexpr std::size_t piece_bytes = std::size_t{256} * 1024;
-/// Content of one part, about.
-constexpr std::uint64_t part_bytes = std::uint64_t{8} << 20;
+/// Read and hashed at a time: with what it is copied from, less than a core's own cache.
+constexpr std::size_t piece_bytes = std::size_t{64} * 1024;
+/// Content of one part, about: small, so that threads end at the same time.
+constexpr std::uint64_t part_bytes = std::uint64_t{4} << 20;
+/// Threads at one segment, at most.
+constexpr std::uint64_t workers_max = 16;
 
 tl::unexpected<error> broken_at(std::uint64_t position, const std::string& what) {
   return failure(errc::corrupt, what + " at byte " + std::to_string(position));
@@ -35,26 +39,10 @@ bool seals_itself(std::span<const std::byte> payload) {
          checksum_of(payload.first(covered));
 }
 
-/// Memory that is not cleared before it is overwritten, used again for the next chunk.
-class scratch {
-public:
-  [[nodiscard]] std::span<std::byte> of(std::size_t bytes) {
-    if (bytes > size_) {
-      memory_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
-      size_ = bytes;
-    }
-    return {memory_.get(), bytes};
-  }
-
-private:
-  std::unique_ptr<std::byte[]> memory_;
-  std::size_t size_ = 0;
-};
-
 /// Loads chunks one after the other.
 class chunk_loader {
 public:
-  explicit chunk_loader(file& source) : source_(source) {}
+  chunk_loader(file& source, chunk_buffer& buffer) : source_(source), buffer_(buffer) {}
 
   /// @pre `target` has the bytes of the record's content
   result<void> load(const chunk_record& record, std::uint64_t position,
@@ -66,12 +54,12 @@ public:
       if (!stored || *stored) return stored ? result<void>{} : failure(stored.error());
     }
     checksum_stream sum;
-    const auto frame = frame_.of(record.frame_bytes);
+    const auto frame = buffer_.frame.of(record.frame_bytes);
     if (auto done = read_hashed(position, frame, sum); !done) return done;
     if (sum.digest() != record.frame_checksum)
       return broken_at(position, "the checksum of a chunk differs");
     if (record.shuffle == 1) return decompress_frame(frame, target);
-    const auto shuffled = shuffled_.of(record.content_bytes);
+    const auto shuffled = buffer_.shuffled.of(record.content_bytes);
     if (auto done = decompress_frame(frame, shuffled); !done) return done;
     unshuffle_bytes(shuffled, record.shuffle, target);
     return {};
@@ -121,32 +109,62 @@ private:
   }
 
   file& source_;
-  scratch frame_;
-  scratch shuffled_;
+  chunk_buffer& buffer_;
 };
 
 } // namespace
 
 /// The frame of the file: header, records, end.
-class segment_scanner {
+class segment_loading::scanner {
 public:
-  explicit segment_scanner(file& source) : source_(source) { made_.source_ = &source; }
+  explicit scanner(file& source) : source_(source) {}
 
-  result<segment_loading> scan() {
-    auto size = source_.size();
-    if (!size) return failure(std::move(size.error()));
+  /// The header.
+  result<void> begin() {
+    const auto size = source_.size();
+    if (!size) return failure(size.error());
+    file_bytes_ = *size;
     left_ = *size;
-    if (auto done = read_header(*size); !done) return failure(std::move(done.error()));
-    if (auto done = allocate(*size); !done) return failure(std::move(done.error()));
-    for (std::size_t column = 0; column < header().columns.size(); ++column)
-      if (auto done = read_column(column); !done) return failure(std::move(done.error()));
+    if (auto done = read_header(*size); !done) return done;
+    loaded_.stored_bytes.resize(header().columns.size());
+    return allocate(*size);
+  }
+
+  /// The records of the next chunks, or at last the end of the file. @pre `!ended()`
+  result<std::vector<chunk_place>> next() {
+    std::vector<chunk_place> part;
+    std::uint64_t bytes = 0;
+    while (bytes < part_bytes && column_ < header().columns.size()) {
+      const std::uint64_t begin = position_;
+      if (auto done = read_chunk(part.emplace_back()); !done)
+        return failure(std::move(done.error()));
+      bytes += part.back().record.content_bytes;
+      loaded_.stored_bytes[column_] += position_ - begin;
+      if (offset_ < header().columns[column_].bytes) continue;
+      ++column_;
+      offset_ = 0;
+    }
+    if (column_ < header().columns.size()) return part;
+    ended_ = true;
     if (auto done = read_end(); !done) return failure(std::move(done.error()));
-    divide();
-    return std::move(made_);
+    return part;
+  }
+  [[nodiscard]] bool ended() const { return ended_; }
+
+  [[nodiscard]] std::uint64_t position() const { return position_; }
+  [[nodiscard]] std::uint64_t file_bytes() const { return file_bytes_; }
+  [[nodiscard]] file& source() const { return source_; }
+  /// Where the content of a chunk belongs.
+  [[nodiscard]] std::span<std::byte> target_of(const chunk_record& record) const {
+    return {base_ + loaded_.begins[record.column] + record.offset, record.content_bytes};
+  }
+  [[nodiscard]] loaded_segment finish() {
+    loaded_.memory = std::move(memory_);
+    return std::move(loaded_);
   }
 
 private:
-  [[nodiscard]] segment_header& header() { return made_.loaded_.header; }
+  [[nodiscard]] segment_header& header() { return loaded_.header; }
 
   tl::unexpected<error> broken(const std::string& what) const { return broken_at(position_, what); }
 
@@ -164,12 +182,25 @@ private:
   /// Takes a skippable frame; its payload is in `taken_` then.
   result<void> take_skippable(std::size_t bytes_min, std::size_t bytes_max, const char* what) {
     if (auto done = take(skippable_header_bytes, what); !done) return done;
-    wire_reader frame(taken_);
-    const auto magic = frame.take<std::uint32_t>();
-    const auto bytes = frame.take<std::uint32_t>();
-    if (magic != skippable_magic || bytes < bytes_min || bytes > bytes_max)
-      return broken(std::string(what) + " is damaged");
+    const std::uint32_t bytes = frame_payload_bytes();
+    if (bytes < bytes_min || bytes > bytes_max) return broken(std::string(what) + " is damaged");
     return take(bytes, what);
+  }
+
+  /// The same for a frame of a known size: one read.
+  result<void> take_skippable(std::size_t bytes, const char* what) {
+    if (auto done = take(skippable_header_bytes + bytes, what); !done) return done;
+    if (frame_payload_bytes() != bytes) return broken(std::string(what) + " is damaged");
+    taken_.erase(taken_.begin(), taken_.begin() + skippable_header_bytes);
+    return {};
+  }
+
+  /// Of the skippable frame that was taken; 0 if it is another.
+  [[nodiscard]] std::uint32_t frame_payload_bytes() const {
+    wire_reader frame(taken_);
+    const bool ours = frame.take<std::uint32_t>() == skippable_magic;
+    const auto bytes = frame.take<std::uint32_t>();
+    return ours ? bytes : 0;
   }
 
   result<void> read_header(std::uint64_t file_bytes) {
@@ -215,44 +246,42 @@ private:
   result<void> allocate(std::uint64_t file_bytes) {
     std::uint64_t total = 0;
     for (const segment_column& column : header().columns) {
-      made_.loaded_.begins.push_back(total);
+      loaded_.begins.push_back(total);
       total += align_tensor(column.bytes);
       if (total / expansion_max > file_bytes + align_tensor(1))
         return broken("the header of the segment says more bytes than the file can hold");
     }
-    made_.memory_ = segment::allocate(total);
-    if (!made_.memory_)
+    memory_ = segment::allocate(total);
+    if (!memory_)
       return failure(errc::exhausted, "no memory for a segment of " + std::to_string(total) +
                                           " bytes: restore on a larger machine");
+    base_ = memory_->writable(0, total).data();
     return {};
   }
 
-  result<void> read_column(std::size_t column) {
-    const segment_column expected = header().columns[column];
-    const std::uint64_t begin = position_;
-    std::uint64_t offset = 0;
-    while (offset < expected.bytes) {
-      chunk_record record;
-      if (auto done = read_record(record); !done) return done;
-      const bool shuffles = record.shuffle == 1 || record.shuffle == shuffle_of(expected.type);
-      if (record.column != column || record.offset != offset || !shuffles ||
-          record.content_bytes == 0 || record.content_bytes > frame_content_max ||
-          record.content_bytes > expected.bytes - offset ||
-          record.content_bytes % element_bytes(expected.type) != 0 ||
-          record.frame_bytes > frame_bytes_max(record.content_bytes))
-        return broken("a chunk does not continue its column");
-      if (record.frame_bytes > left_) return broken("truncated: a chunk is incomplete");
-      made_.chunks_.push_back({record, position_});
-      position_ += record.frame_bytes;
-      left_ -= record.frame_bytes;
-      offset += record.content_bytes;
-    }
-    made_.loaded_.stored_bytes.push_back(position_ - begin);
+  /// One record, checked against its column; its frame is stepped over.
+  result<void> read_chunk(chunk_place& chunk) {
+    chunk_record& record = chunk.record;
+    if (auto done = read_record(record); !done) return done;
+    const segment_column& expected = header().columns[column_];
+    const bool shuffles = record.shuffle == 1 || record.shuffle == shuffle_of(expected.type);
+    if (record.column != column_ || record.offset != offset_ || !shuffles ||
+        record.content_bytes == 0 || record.content_bytes > frame_content_max ||
+        record.content_bytes > expected.bytes - offset_ ||
+        record.content_bytes % element_bytes(expected.type) != 0 ||
+        record.frame_bytes > frame_bytes_max(record.content_bytes))
+      return broken("a chunk does not continue its column");
+    if (record.frame_bytes > left_) return broken("truncated: a chunk is incomplete");
+    chunk.position = position_;
+    position_ += record.frame_bytes;
+    left_ -= record.frame_bytes;
+    offset_ += record.content_bytes;
+    ++chunks_;
     return {};
   }
 
   result<void> read_record(chunk_record& record) {
-    auto done = take_skippable(chunk_record_bytes, chunk_record_bytes, "the record of a chunk");
+    auto done = take_skippable(chunk_record_bytes, "the record of a chunk");
     if (!done) return done;
     wire_reader reader(taken_);
     if (reader.take<std::uint32_t>() != chunk_magic || !seals_itself(taken_))
@@ -270,64 +299,94 @@ private:
 
   result<void> read_end() {
     const std::uint64_t begin = position_;
-    if (auto done = take_skippable(end_record_bytes, end_record_bytes, "the end of the segment");
-        !done)
-      return done;
+    if (auto done = take_skippable(end_record_bytes, "the end of the segment"); !done) return done;
     wire_reader reader(taken_);
     if (reader.take<std::uint64_t>() != end_magic || !seals_itself(taken_) ||
-        reader.take<std::uint64_t>() != made_.chunks_.size() ||
-        reader.take<std::uint64_t>() != begin || reader.take<std::uint64_t>() != 0)
+        reader.take<std::uint64_t>() != chunks_ || reader.take<std::uint64_t>() != begin ||
+        reader.take<std::uint64_t>() != 0)
       return broken("the end of the segment is damaged");
     if (left_ != 0) return broken(std::to_string(left_) + " bytes too many");
     return {};
   }
 
-  void divide() {
-    std::uint64_t bytes = 0;
-    std::size_t first = 0;
-    for (std::size_t chunk = 0; chunk < made_.chunks_.size(); ++chunk) {
-      bytes += made_.chunks_[chunk].record.content_bytes;
-      if (bytes < part_bytes) continue;
-      made_.parts_.emplace_back(std::exchange(first, chunk + 1), chunk + 1);
-      bytes = 0;
-    }
-    if (first < made_.chunks_.size()) made_.parts_.emplace_back(first, made_.chunks_.size());
-  }
-
   file& source_;
+  std::uint64_t file_bytes_ = 0;
   std::uint64_t position_ = 0;
   std::uint64_t left_ = 0;
   std::uint32_t version_ = 0;
-  segment_loading made_;
+  loaded_segment loaded_;
+  std::shared_ptr<segment> memory_;
+  std::byte* base_ = nullptr;
+  std::size_t column_ = 0;   ///< Whose records are next.
+  std::uint64_t offset_ = 0; ///< In its stream.
+  std::uint64_t chunks_ = 0;
+  bool ended_ = false;
   std::vector<std::byte> taken_;
 };
 
-result<segment_loading> segment_loading::begin(file& source) {
-  return segment_scanner(source).scan();
+segment_loading::segment_loading(std::unique_ptr<scanner> records, chunk_buffers& buffers)
+    : records_(std::move(records)), buffers_(buffers) {}
+segment_loading::~segment_loading() = default;
+
+result<std::unique_ptr<segment_loading>> segment_loading::begin(file& source,
+                                                                chunk_buffers& buffers) {
+  auto records = std::make_unique<scanner>(source);
+  if (auto begun = records->begin(); !begun) return failure(std::move(begun.error()));
+  return std::unique_ptr<segment_loading>(new segment_loading(std::move(records), buffers));
 }
 
-result<void> segment_loading::load(std::size_t part) const {
-  chunk_loader loader(*source_);
-  for (std::size_t chunk = parts_[part].first; chunk < parts_[part].second; ++chunk) {
-    const chunk_record& record = chunks_[chunk].record;
-    const auto target =
-        memory_->writable(loaded_.begins[record.column] + record.offset, record.content_bytes);
-    if (auto done = loader.load(record, chunks_[chunk].position, target); !done) return done;
-  }
+std::size_t segment_loading::workers() const {
+  return static_cast<std::size_t>(
+      std::clamp<std::uint64_t>(records_->file_bytes() / part_bytes, 1, workers_max));
+}
+
+void segment_loading::work() {
+  auto buffer = buffers_.take();
+  for (auto part = next_part(); !part.empty(); part = next_part())
+    if (!load(part, *buffer)) break;
+  buffers_.give_back(std::move(buffer));
+}
+
+std::vector<segment_loading::chunk_place> segment_loading::next_part() {
+  const std::lock_guard held(mutex_);
+  if (reason_ || records_->ended()) return {};
+  auto part = records_->next();
+  if (part) return std::move(*part);
+  fail(records_->position(), std::move(part.error()));
   return {};
 }
 
-loaded_segment segment_loading::finish() {
-  loaded_.memory = std::move(memory_);
-  return std::move(loaded_);
+bool segment_loading::load(std::span<const chunk_place> part, chunk_buffer& buffer) {
+  chunk_loader loader(records_->source(), buffer);
+  for (const auto& [record, position] : part) {
+    auto done = loader.load(record, position, records_->target_of(record));
+    if (done) continue;
+    const std::lock_guard held(mutex_);
+    fail(position, std::move(done.error()));
+    return false;
+  }
+  return true;
+}
+
+/// Every part that was begun is loaded as far as it goes, so that the first damage is always found.
+void segment_loading::fail(std::uint64_t position, error reason) {
+  if (reason_ && reason_position_ <= position) return;
+  reason_ = std::move(reason);
+  reason_position_ = position;
+}
+
+result<loaded_segment> segment_loading::finish() {
+  if (reason_) return failure(std::move(*reason_));
+  ensure(records_->ended(), "a segment is loaded to its end");
+  return records_->finish();
 }
 
 result<loaded_segment> read_segment(file& source) {
-  auto loading = segment_loading::begin(source);
+  chunk_buffers buffers;
+  auto loading = segment_loading::begin(source, buffers);
   if (!loading) return failure(std::move(loading.error()));
-  for (std::size_t part = 0; part < loading->parts(); ++part)
-    if (auto done = loading->load(part); !done) return failure(std::move(done.error()));
-  return loading->finish();
+  (*loading)->work();
+  return (*loading)->finish();
 }
 
 } // namespace weir::dataplane

@@ -43,13 +43,13 @@ std::uint64_t content_bytes(const segment_header& header) {
 struct loading_segment {
   const index::SegmentRecord* record = nullptr;
   std::unique_ptr<file> source;
-  std::optional<segment_loading> loading;
-  std::vector<result<void>> parts;
-  /// The first thing that is wrong.
+  std::unique_ptr<segment_loading> loading;
+  /// Why it could not be opened.
   std::optional<error> reason;
 };
 
-result<void> open_segment(disk& storage, const std::string& path, loading_segment& one) {
+result<void> open_segment(disk& storage, const std::string& path, chunk_buffers& buffers,
+                          loading_segment& one) {
   auto opened = storage.open(path);
   if (!opened) return failure(std::move(opened.error()));
   one.source = std::move(*opened);
@@ -58,10 +58,9 @@ result<void> open_segment(disk& storage, const std::string& path, loading_segmen
   if (*size != one.record->file_bytes())
     return broken("has " + std::to_string(*size) + " bytes, the index says " +
                   std::to_string(one.record->file_bytes()));
-  auto loading = segment_loading::begin(*one.source);
+  auto loading = segment_loading::begin(*one.source, buffers);
   if (!loading) return failure(std::move(loading.error()));
-  one.parts.resize(loading->parts());
-  one.loading.emplace(std::move(*loading));
+  one.loading = std::move(*loading);
   return {};
 }
 
@@ -223,28 +222,29 @@ private:
     return load(round);
   }
 
-  /// Reads some segments at once: their frames, then their chunks.
+  /// Reads some segments, one after the other; those who read share each of them.
   result<void> load(std::vector<loading_segment>& round) {
     std::vector<std::function<void()>> jobs;
     for (loading_segment& one : round)
       jobs.emplace_back([this, &one] {
-        auto opened = open_segment(storage_, join(directory_, segment_path(one.record->id())), one);
+        const std::string path = join(directory_, segment_path(one.record->id()));
+        auto opened = open_segment(storage_, path, buffers_, one);
         if (!opened) one.reason = std::move(opened.error());
       });
     run(jobs);
     jobs.clear();
     for (loading_segment& one : round)
-      for (std::size_t part = 0; !one.reason && part < one.parts.size(); ++part)
-        jobs.emplace_back([&one, part] { one.parts[part] = one.loading->load(part); });
+      for (std::size_t worker = 0; !one.reason && worker < one.loading->workers(); ++worker)
+        jobs.emplace_back([&one] { one.loading->work(); });
     run(jobs);
     for (loading_segment& one : round) {
       // From here to the end of the round errors are about that file.
       in_segment_file_ = true;
       const std::string path = segment_path(one.record->id());
-      for (result<void>& part : one.parts)
-        if (!part && !one.reason) one.reason = std::move(part.error());
       if (one.reason) return in_file(path, std::move(*one.reason));
-      auto known = known_of(*one.record, one.loading->finish());
+      auto loaded = one.loading->finish();
+      if (!loaded) return in_file(path, std::move(loaded.error()));
+      auto known = known_of(*one.record, std::move(*loaded));
       if (!known) return in_file(path, std::move(known.error()));
       in_segment_file_ = false;
       segments_.push_back(std::move(*known));
@@ -372,6 +372,7 @@ private:
   disk& storage_;
   const std::string& directory_;
   const job_runner& run_;
+  chunk_buffers buffers_;
   contents all_;
   std::uint64_t links_since_whole_ = 0;
   std::vector<known_segment> segments_;

@@ -52,6 +52,23 @@ TEST_CASE("every prefix of a section is corrupt, and says which file") {
   }
 }
 
+TEST_CASE("a section with any flipped bit is refused, or a cursor that a loader can judge") {
+  const auto bytes = encode(moved(), epoch);
+  for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+    auto flipped = bytes;
+    flipped[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+    CAPTURE(bit);
+    const auto read = decode_dataloader(flipped);
+    if (!read) {
+      CHECK((read.error().code == errc::corrupt || read.error().code == errc::unsupported));
+      CHECK(read.error().text.starts_with("train_dataloader.fb: "));
+      continue;
+    }
+    dataloader_state next(numbered(5), {.shuffle_seed = 11, .max_num_epochs = 3});
+    if (next.load(read->cursor)) CHECK(next.capture() == read->cursor);
+  }
+}
+
 TEST_CASE("a batch across an edge of epochs is one event for each of them") {
   dataloader_state state(numbered(5), {.max_num_epochs = 3});
   REQUIRE(state.reserve(group_id(0), 12).has_value());

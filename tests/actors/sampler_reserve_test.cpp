@@ -252,4 +252,20 @@ TEST_SUITE("actors/sampler_reserve") {
     for (std::size_t length = 1; length < bytes.size(); ++length)
       CHECK_FALSE(decode_reserve(std::span(bytes).first(length), *decoded).has_value());
   }
+
+  TEST_CASE("a reserve with any flipped bit is refused, or as many spares as were announced") {
+    event_log log;
+    const sampler_state state = with_spares(log);
+    const auto section = encode(state.capture(), {});
+    const auto bytes = encode_reserve(state.capture(), {});
+    for (std::size_t bit = 0; bit < 8 * bytes.size(); ++bit) {
+      auto flipped = bytes;
+      flipped[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+      CAPTURE(bit);
+      auto decoded = decode_sampler(section);
+      REQUIRE(decoded.has_value());
+      const bool taken = decode_reserve(flipped, *decoded).has_value();
+      CHECK(decoded->image.in_reserve.count == (taken ? 3 : 0));
+    }
+  }
 }

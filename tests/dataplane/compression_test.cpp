@@ -2,8 +2,10 @@
 #include "dataplane/compression.hpp"
 
 #include <doctest/doctest.h>
+#include <lz4frame.h>
 
 #include <cstring>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -46,6 +48,22 @@ std::vector<std::byte> shuffled(const std::vector<std::byte>& content, std::size
   return target;
 }
 
+/// One whole frame of so many bytes of content, or nothing.
+std::optional<std::vector<std::byte>> decoded_by_library(const std::vector<std::byte>& frame,
+                                                         std::size_t bytes) {
+  LZ4F_dctx* context = nullptr;
+  REQUIRE(LZ4F_isError(LZ4F_createDecompressionContext(&context, LZ4F_VERSION)) == 0);
+  std::vector<std::byte> out(bytes);
+  std::size_t in = frame.size();
+  std::size_t made = out.size();
+  const auto left = LZ4F_decompress(context, out.data(), &made, frame.data(), &in, nullptr);
+  LZ4F_freeDecompressionContext(context);
+  if (left != 0 || in != frame.size() || made != bytes) return std::nullopt;
+  // A frame that is to be skipped is one for the library.
+  if ((std::to_integer<unsigned>(frame[0]) & 0xf0U) == 0x50U) return std::nullopt;
+  return out;
+}
+
 } // namespace
 
 TEST_SUITE("dataplane/compression") {
@@ -82,6 +100,22 @@ TEST_SUITE("dataplane/compression") {
                       .has_value());
     frame.push_back(std::byte{0});
     CHECK_FALSE(decompress_frame(frame, target.first(content.size())).has_value());
+  }
+
+  TEST_CASE("a frame with any flipped bit decodes as the library's own decoder has it") {
+    const auto content = tokens(100, 1);
+    std::vector<std::byte> frame;
+    compress_frame(content, frame);
+    std::vector<std::byte> ours(content.size());
+    for (std::size_t bit = 0; bit < 8 * frame.size(); ++bit) {
+      frame[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+      CAPTURE(bit);
+      const auto done = decompress_frame(frame, ours);
+      const auto expected = decoded_by_library(frame, content.size());
+      CHECK(done.has_value() == expected.has_value());
+      if (expected) CHECK(ours == *expected);
+      frame[bit / 8] ^= static_cast<std::byte>(1U << (bit % 8));
+    }
   }
 
   TEST_CASE("a skippable frame is not taken for content") {
