@@ -45,5 +45,7 @@ inline constexpr std::size_t mebi = std::size_t{1} << 20;
 [[nodiscard]] std::vector<row> store_rows();
 /// Rows on the disk below `directory`: snapshots written and read.
 [[nodiscard]] std::vector<row> snapshot_rows(const std::string& directory);
+/// Rows on the disk through io_uring, held against posix.
+[[nodiscard]] std::vector<row> uring_rows(const std::string& directory);
 
 } // namespace weir::benchmarks

@@ -33,6 +33,12 @@ result<std::shared_ptr<const std::byte>> file::map(std::uint64_t) {
   return failure(errc::unsupported, "files of this disk cannot be mapped into memory");
 }
 
+result<void> disk::sync_directories(std::span<const std::string> paths) {
+  for (const std::string& path : paths)
+    if (auto synced = sync_directory(path); !synced) return synced;
+  return {};
+}
+
 std::string join(std::string_view directory, std::string_view name) {
   std::string path(directory);
   if (!path.empty() && path.back() != '/') path += '/';
