@@ -7,6 +7,7 @@
 #include "dataplane/store.hpp"
 
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <functional>
 #include <span>
@@ -44,18 +45,24 @@ std::vector<std::string> names_of(const shape& all) {
   return names;
 }
 
+/// `values` are those of all rows, field by field.
 std::vector<row_input> inputs_of(const shape& all, std::span<const float> values) {
   const auto names = names_of(all);
   std::vector<row_input> rows(all.rows);
-  for (row_input& row : rows)
-    for (const std::string& name : names)
-      row.cells.push_back(vector_cell<float>(name, values.first(all.values)));
+  for (std::size_t field = 0; field < all.fields; ++field)
+    for (std::size_t row = 0; row < all.rows; ++row)
+      rows[row].cells.push_back(vector_cell<float>(
+          names[field], values.subspan((field * all.rows + row) * all.values, all.values)));
   return rows;
+}
+
+std::size_t count_of(const shape& all) {
+  return all.rows * all.fields * all.values;
 }
 
 /// Put and get of one shape, in milliseconds; everything is cleared in between.
 void put_and_get(const std::string& name, const shape& all) {
-  const std::vector<float> values(all.values, 0.5F);
+  const std::vector<float> values(count_of(all), 0.5F);
   const auto inputs = inputs_of(all, values);
   const auto names = names_of(all);
   store plane;
@@ -108,15 +115,11 @@ void query() {
 /// 32 MiB saved, synced, and read back into a store.
 void checkpoint(const std::string& directory) {
   const shape all{64, 8, 16'384};
-  const auto bytes = noise(all.rows * all.fields * all.values * 4, 1);
+  const auto bytes = noise(count_of(all) * sizeof(float), 1);
+  std::vector<float> values(count_of(all));
+  std::memcpy(values.data(), bytes.data(), bytes.size());
   store plane;
-  const std::vector<float> unused(all.values);
-  auto inputs = inputs_of(all, unused);
-  std::size_t at = 0;
-  for (row_input& row : inputs)
-    for (cell_input& cell : row.cells)
-      cell.bytes = std::span(bytes).subspan(at++ * all.values * 4, all.values * 4);
-  ensure(plane.put(partition, inputs).has_value(), "the rows are put");
+  ensure(plane.put(partition, inputs_of(all, values)).has_value(), "the rows are put");
   const auto storage = make_posix_disk();
   const epoch_id epoch{1, 1, 1};
   std::vector<double> save_ms;

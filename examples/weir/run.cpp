@@ -233,6 +233,9 @@ exit_code running::perform(const run_config& config) {
   for (int life = 1;; ++life) {
     const auto ended = one_life();
     output_->finish();
+    if (work_->spill && work_->spill->spilled() > 0)
+      output_->say(fmt::format("{} full segments of rollouts went to {}", work_->spill->spilled(),
+                               *config.data_plane.spill_dir));
     if (ended && *ended == life_end::done) {
       output_->say("done: " + output_->done_reason());
       summarize();
