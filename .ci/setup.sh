@@ -20,6 +20,7 @@ build_packages='
   liblz4-dev
   libopenblas-dev
   librapidcheck-dev
+  liburing-dev
   libxxhash-dev
   libyaml-cpp-dev
   meson

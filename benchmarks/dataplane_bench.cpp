@@ -13,6 +13,7 @@
 #include <numeric>
 #include <optional>
 #include <span>
+#include <string_view>
 
 namespace weir::benchmarks {
 
@@ -287,12 +288,16 @@ std::vector<row> store_rows() {
 
 int main(int count, char** arguments) {
   const std::string path = count > 1 ? arguments[1] : "build/benchmarks/dataplane.json";
-  auto rows = weir::benchmarks::store_rows();
+  const std::string_view area = count > 3 ? arguments[3] : "all";
+  auto rows = std::vector<weir::benchmarks::row>();
+  if (area != "uring") rows = weir::benchmarks::store_rows();
   // Beside the figures, on the disk that runs are on too; a temporary directory may be in memory.
   const std::string directory = path + ".tmp";
   std::filesystem::remove_all(directory);
   std::filesystem::create_directories(directory);
-  std::ranges::move(weir::benchmarks::snapshot_rows(directory), std::back_inserter(rows));
+  if (area != "uring")
+    std::ranges::move(weir::benchmarks::snapshot_rows(directory), std::back_inserter(rows));
+  std::ranges::move(weir::benchmarks::uring_rows(directory), std::back_inserter(rows));
   std::filesystem::remove_all(directory);
   return weir::benchmarks::publish(rows, path);
 }

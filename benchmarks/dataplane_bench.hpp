@@ -49,5 +49,7 @@ void memory_rows(const std::string& directory, std::vector<row>& rows);
 void increment_rows(const std::string& directory, std::vector<row>& rows);
 /// Rows on the disk below `directory`: snapshots written and read, and the two above.
 [[nodiscard]] std::vector<row> snapshot_rows(const std::string& directory);
+/// Rows on the disk through io_uring, held against posix.
+[[nodiscard]] std::vector<row> uring_rows(const std::string& directory);
 
 } // namespace weir::benchmarks

@@ -20,8 +20,15 @@ for area in "$@"; do
   esac
 done
 
+# Peers are compared with where they are installed; nothing here depends on them.
+peer_python=${WEIR_PEER_PYTHON:-python3}
+has_peer() { "$peer_python" -c 'import transfer_queue' >/dev/null 2>&1; }
+
 targets=''
-for area in "$@"; do targets="$targets benchmarks/${area}_bench"; done
+for area in "$@"; do
+  targets="$targets benchmarks/${area}_bench"
+  [ "$area" != dataplane ] || ! has_peer || targets="$targets benchmarks/own_cases"
+done
 sh .ci/setup.sh build
 sh .ci/build.sh release $targets
 
@@ -35,6 +42,18 @@ for area in "$@"; do
   echo "== $area"
   "build/release/benchmarks/${area}_bench" "build/benchmarks/$area.json" || {
     echo "benchmarks: $area failed; what it said is above" >&2
+    status=1
+  }
+  [ "$area" = dataplane ] || continue
+  if ! has_peer; then
+    echo "dataplane: the column of TransferQueue is left out: $peer_python has no package" \
+      "transfer_queue; name one that has in WEIR_PEER_PYTHON"
+    continue
+  fi
+  echo "== dataplane beside TransferQueue"
+  "$peer_python" benchmarks/peers/transferqueue.py build/release/benchmarks/own_cases \
+    build/benchmarks/dataplane_peers.json || {
+    echo "benchmarks: the comparison with TransferQueue failed; what it said is above" >&2
     status=1
   }
 done

@@ -10,6 +10,8 @@ namespace weir::dataplane {
 namespace {
 
 constexpr std::size_t chunk_bytes = std::size_t{1} << 20;
+/// A section that is read whole is never larger; a sparse file may say that it is.
+constexpr std::uint64_t whole_file_bytes_max = std::uint64_t{1} << 40;
 
 struct read_manifest {
   manifest content;
@@ -217,11 +219,15 @@ result<std::vector<std::byte>> read_listed_file(disk& storage, const std::string
   const std::string full = join(bundle_path, path);
   const manifest_file* expected = content.find(path);
   if (expected == nullptr) return failure(errc::not_found, full + ": not in the bundle");
-  auto bytes = read_file(storage, full, expected->bytes);
+  auto bytes = read_file(storage, full, std::min(expected->bytes, whole_file_bytes_max));
   if (!bytes && bytes.error().code == errc::not_found)
     return failure(errc::corrupt, full + ": missing");
-  if (!bytes && bytes.error().code == errc::exhausted)
+  if (!bytes && bytes.error().code == errc::exhausted) {
+    // As long as it should be: then the memory is too small, and no other bundle helps.
+    const auto status = storage.stat(full);
+    if (status && status->bytes == expected->bytes) return bytes;
     return failure(errc::corrupt, full + ": longer than the manifest says");
+  }
   if (!bytes) return bytes;
   if (bytes->size() != expected->bytes)
     return failure(errc::corrupt, full + ": has " + std::to_string(bytes->size()) +

@@ -179,9 +179,10 @@ result<void> bundle_writer::sync_folders() {
     for (std::size_t slash = path.rfind('/'); slash != std::string::npos && slash > 0;
          slash = path.rfind('/', slash - 1))
       folders.insert(path.substr(0, slash));
+  std::vector<std::string> paths;
   for (const std::string& folder : folders)
-    if (auto synced = storage_->sync_directory(join(directory_, folder)); !synced) return synced;
-  return {};
+    paths.push_back(join(directory_, folder));
+  return storage_->sync_directories(paths);
 }
 
 result<bundle> bundle_writer::write_manifest(publication& what) {

@@ -1,5 +1,6 @@
 #include "dataplane/disk.hpp"
 
+#include <new>
 #include <utility>
 
 namespace weir::dataplane {
@@ -31,6 +32,12 @@ result<void> remove_entries(disk& storage, const std::string& path, std::uint64_
 
 result<std::shared_ptr<const std::byte>> file::map(std::uint64_t) {
   return failure(errc::unsupported, "files of this disk cannot be mapped into memory");
+}
+
+result<void> disk::sync_directories(std::span<const std::string> paths) {
+  for (const std::string& path : paths)
+    if (auto synced = sync_directory(path); !synced) return synced;
+  return {};
 }
 
 std::string join(std::string_view directory, std::string_view name) {
@@ -96,7 +103,13 @@ result<std::vector<std::byte>> read_file(disk& storage, const std::string& path,
     return failure(errc::exhausted, path + ": has " + std::to_string(*bytes) +
                                         " bytes, more than the " + std::to_string(bytes_max) +
                                         " that are possible here");
-  std::vector<std::byte> content(*bytes);
+  std::vector<std::byte> content;
+  try {
+    content.resize(*bytes);
+  } catch (const std::bad_alloc&) { // A file that claims to be terabytes: sparse, and none of ours.
+    return failure(errc::exhausted,
+                   path + ": no memory for its " + std::to_string(*bytes) + " bytes");
+  }
   const auto read = (*opened)->read_at(0, content);
   if (!read) return failure(read.error());
   content.resize(*read);

@@ -4,7 +4,8 @@
 /// implementation retries EINTR and short transfers itself, so that a caller sees all or an error.
 /// What survives what, the whole of it:
 ///
-///   a process that is killed   loses nothing that a call returned success for;
+///   a process that is killed   loses nothing that a call returned success for, unless the disk
+///                              queues appends (`file::append`);
 ///   a machine that loses power loses everything that was not synced: the bytes of a file until
 ///                              `file::sync`, and the *names* in a directory (created, linked,
 ///                              renamed, removed) until `sync_directory` of that directory.
@@ -58,7 +59,9 @@ public:
   file(const file&) = delete;
   file& operator=(const file&) = delete;
 
-  /// Writes all of `bytes` behind the last append. Volatile until `sync`.
+  /// Writes all of `bytes` behind the last append. Volatile until `sync`. A disk may queue the
+  /// appends to a file that was made by `create`: then an error of one comes with a later call, at
+  /// the latest with `sync` or `close`, and a killed process loses what neither has returned for.
   [[nodiscard]] virtual result<void> append(std::span<const std::byte> bytes) = 0;
   /// Writes all of `bytes` at `offset`; the file grows as needed. Does not move the append position
   /// of a file that is written by `append`: use one or the other. Volatile until `sync`.
@@ -70,6 +73,9 @@ public:
   [[nodiscard]] virtual result<std::uint64_t> size() = 0;
   /// Makes the bytes durable, not the name. An error is final, see above.
   [[nodiscard]] virtual result<void> sync() = 0;
+  /// Has the disk begin with a sync, if it can do so in the background. Nothing is durable before
+  /// `sync` returned; errors come with it.
+  virtual void start_sync() {}
   [[nodiscard]] virtual result<void> close() = 0;
   /// The first `bytes` of the file, to be read in place, until the last holder is gone; they
   /// outlive the file object and the name. @pre the file has as many. `unsupported` where that is
@@ -107,6 +113,9 @@ public:
 
   /// Makes every change of names in this directory durable, and nothing else.
   [[nodiscard]] virtual result<void> sync_directory(const std::string& path) = 0;
+  /// The same for several, in any order and perhaps at once. The first error ends it; which of the
+  /// others were synced is unknown then.
+  [[nodiscard]] virtual result<void> sync_directories(std::span<const std::string> paths);
 
   /// Renames a file or a directory, atomically, and replaces a file or link at `target`. Volatile
   /// until both parent directories are synced: until then either name may be there.

@@ -1,5 +1,5 @@
-/// The `disk` of a real machine: system calls, and nothing that decides. The only file of this
-/// folder that makes any.
+/// The `disk` of a real machine: system calls, and nothing that decides. Files are in
+/// `posix_file.hpp`.
 #pragma once
 
 #include "dataplane/disk.hpp"

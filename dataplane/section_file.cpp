@@ -78,12 +78,17 @@ result<void> section_file::append(std::span<const std::byte> bytes) {
   return {};
 }
 
+void section_file::start_sync() {
+  ensure(opened_ != nullptr, "a finished section is synced");
+  opened_->start_sync();
+}
+
 result<finished_section> section_file::finish() {
   ensure(opened_ != nullptr, "a section is finished once");
   const std::unique_ptr<file> closing = std::move(opened_);
   if (auto synced = closing->sync(); !synced) return failure(std::move(synced.error()));
   if (auto closed = closing->close(); !closed) return failure(std::move(closed.error()));
-  return finished_section{{path_, bytes_, checksum_.digest()}, epoch_};
+  return finished_section{described(), epoch_};
 }
 
 std::vector<std::byte> encode_section_header(const section_header& header) {

@@ -48,10 +48,15 @@ public:
                                                    std::string path, epoch_id epoch);
 
   [[nodiscard]] result<void> append(std::span<const std::byte> bytes);
+  /// Has the disk begin with the sync, where it can in the background; `finish` completes it. @pre
+  /// everything was appended
+  void start_sync();
   /// Syncs and closes. The name becomes durable in `bundle_writer::publish`.
   /// @pre not finished before
   [[nodiscard]] result<finished_section> finish();
 
+  /// What the manifest will say of what was appended.
+  [[nodiscard]] manifest_file described() const { return {path_, bytes_, checksum_.digest()}; }
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
   [[nodiscard]] const std::string& path() const { return path_; }
 

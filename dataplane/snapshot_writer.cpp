@@ -8,6 +8,7 @@
 #include <array>
 #include <bit>
 #include <cstdio>
+#include <deque>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -20,6 +21,8 @@ namespace {
 constexpr std::size_t rows_per_chunk = 4096;
 constexpr std::size_t chunk_bytes_target = std::size_t{4} * 1024 * 1024;
 constexpr std::size_t segments_per_chunk = 4096;
+/// Written files whose sync goes on while the next ones are written.
+constexpr std::size_t unsynced_max = 3;
 
 // ---- Segments ----------------------------------------------------------------------------------
 
@@ -269,6 +272,7 @@ public:
     if (auto linked = link_segments(); !linked) return failure(std::move(linked.error()));
     if (auto written = write_segments(); !written) return failure(std::move(written.error()));
     if (auto written = write_index(); !written) return failure(std::move(written.error()));
+    if (auto synced = finish_down_to(0); !synced) return failure(std::move(synced.error()));
     out_.files = std::make_shared<const snapshot_files>(std::move(files_));
     return std::move(out_);
   }
@@ -380,9 +384,20 @@ private:
       return options_.pace ? options_.pace(bytes.size()) : result<void>{};
     };
     if (auto written = write(sink); !written) return written;
-    auto finished = section->finish();
-    if (!finished) return failure(std::move(finished.error()));
-    out_.sections.push_back(std::move(*finished));
+    section->start_sync();
+    out_.sections.push_back({section->described(), epoch_});
+    unsynced_.push_back(std::move(*section));
+    return finish_down_to(unsynced_max);
+  }
+
+  /// Completes the syncs of files until only the newest `kept` are left: a file is synced while the
+  /// next ones are written.
+  result<void> finish_down_to(std::size_t kept) {
+    while (unsynced_.size() > kept) {
+      const auto finished = unsynced_.front().finish();
+      if (!finished) return failure(finished.error());
+      unsynced_.pop_front();
+    }
     return {};
   }
 
@@ -393,6 +408,7 @@ private:
   const increment_options& options_;
   snapshot_files files_;
   written_snapshot out_;
+  std::deque<section_file> unsynced_;
 };
 
 } // namespace

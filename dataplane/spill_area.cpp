@@ -83,6 +83,7 @@ result<std::shared_ptr<const segment>> spill_area::spill(const segment& source) 
   auto mapping = (*made)->map(bytes);
   if (!mapping) return failure(std::move(mapping.error()));
   if (auto done = (*made)->close(); !done) return failure(std::move(done.error()));
+  ++spilled_;
   const auto held = std::make_shared<const spilled_bytes>(std::move(*mapping), bytes, used_);
   return segment::over_file({held, held->mapping.get()}, bytes);
 }

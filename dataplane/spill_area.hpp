@@ -40,6 +40,8 @@ public:
   [[nodiscard]] std::uint64_t bytes_max() const { return bytes_max_; }
   /// Bytes of the segments that somebody still holds.
   [[nodiscard]] std::uint64_t used_bytes() const { return used_->load(); }
+  /// Segments that were spilled, those that are gone too.
+  [[nodiscard]] std::uint64_t spilled() const { return spilled_.load(); }
   [[nodiscard]] std::uint64_t room_bytes() const {
     return bytes_max_ - std::min(bytes_max_, used_bytes());
   }
@@ -53,6 +55,7 @@ private:
   std::string directory_;
   std::uint64_t bytes_max_;
   std::uint64_t next_file_ = 1;
+  std::atomic<std::uint64_t> spilled_ = 0;
   /// Segments may die after the area, and on any thread.
   std::shared_ptr<std::atomic<std::uint64_t>> used_ =
       std::make_shared<std::atomic<std::uint64_t>>(0);

@@ -1,8 +1,6 @@
-/// A replay buffer that survives a crash, from the data plane alone: no actor, no model.
-///
-/// Shows: rows with tags, a consumer that claims and acknowledges, bundles that link what did not
-/// change, a restore. The first life ends in step 5, with rows claimed; what it did since the
-/// bundle of step 4 is undone as a whole.
+/// A replay buffer that survives a crash, without actor or model: rows with tags, a consumer that
+/// claims and acknowledges, bundles that link what did not change, a restore. The first life ends
+/// in step 5, with rows claimed; what it did since the bundle of step 4 is undone as a whole.
 /// Prints: step 2: 4 rows, all segments written
 ///         step 4: 8 rows, all segments written
 ///         step 4: 8 rows, restored, 0 claims
@@ -22,10 +20,7 @@ namespace {
 
 using namespace weir;
 using namespace weir::dataplane;
-
-const std::string partition = "experience";
-const std::string learner = "learner";
-const std::vector<std::string> fields = {"observation"};
+const std::string partition = "experience", learner = "learner", field = "observation";
 
 class replay_buffer {
 public:
@@ -50,27 +45,19 @@ public:
     rows_.restore(loaded->state);
     base_ = snapshot_base{path, loaded->files};
     step_ = from.content.step;
-    say("restored, " + std::to_string(rows_.stat().claims) + " claims");
-    return {};
+    return say("restored, " + std::to_string(rows_.stat().claims) + " claims");
   }
 
   /// Adds four observations and learns from the two oldest; a bundle every second step.
   result<void> step(bool dies) {
-    ++step_;
-    const std::vector<float> observation(1024, static_cast<float>(step_));
-    std::vector<row_input> added(4);
-    for (row_input& row : added) {
-      row.tags = {{"step", static_cast<std::int64_t>(step_)}};
-      row.cells = {vector_cell<float>("observation", observation)};
-    }
-    if (auto put = rows_.put(partition, added); !put) return failure(put.error());
-    row_query oldest;
-    oldest.available_to = learner;
-    oldest.rows_max = 2;
+    const std::vector<float> values(1024, static_cast<float>(++step_));
+    const row_input row{{}, {{"step", std::int64_t(step_)}}, {vector_cell<float>(field, values)}};
+    if (auto put = rows_.put(partition, std::vector(4, row)); !put) return failure(put.error());
+    const row_query oldest{{}, {field}, learner, 2}; // Rows with the field that nobody claimed.
     const auto chosen = rows_.query(partition, oldest);
     if (!chosen) return failure(chosen.error());
     if (auto claimed = rows_.claim(partition, learner, *chosen); !claimed) return claimed;
-    const auto batch = rows_.get(partition, *chosen, fields); // Here one learns from the batch.
+    const auto batch = rows_.get(partition, *chosen, std::span(&field, 1)); // Learn from it here.
     if (!batch || dies) return batch ? result<void>{} : failure(batch.error());
     if (auto done = rows_.acknowledge(partition, learner, *chosen); !done) return done;
     if (auto done = rows_.clear(partition, *chosen); !done) return done;
@@ -78,14 +65,14 @@ public:
   }
 
 private:
-  void say(const std::string& what) const {
-    const auto rows = std::to_string(rows_.stat().committed_rows);
-    std::printf("step %s: %s rows, %s\n", std::to_string(step_).c_str(), rows.c_str(),
-                what.c_str());
+  result<void> say(const std::string& what) const {
+    const auto rows = static_cast<unsigned>(rows_.stat().committed_rows);
+    std::printf("step %u: %u rows, %s\n", static_cast<unsigned>(step_), rows, what.c_str());
+    return {};
   }
 
   result<void> save() {
-    const epoch_id epoch{life_.value, 1, ++cuts_};
+    const epoch_id epoch{life_.value, 1, step_};
     auto writer = bundle_writer::begin(storage_, directory_, epoch);
     if (!writer) return failure(writer.error());
     const snapshot cut = rows_.capture(); // O(1): from here on rows may change again.
@@ -97,8 +84,7 @@ private:
     const auto done = writer->publish({"example", step_, {}, {}, {}, current});
     if (!done) return failure(done.error());
     base_ = snapshot_base{join(directory_, to_string(done->published.name)), written->files};
-    say(written->linked_bytes > 0 ? "an older segment linked" : "all segments written");
-    return {};
+    return say(written->linked_bytes > 0 ? "an older segment linked" : "all segments written");
   }
 
   disk& storage_;
@@ -108,7 +94,6 @@ private:
   std::optional<snapshot_base> base_;
   incarnation life_;
   std::uint64_t step_ = 0;
-  std::uint64_t cuts_ = 0;
 };
 
 result<void> live(disk& storage, const std::string& directory, int steps, bool dies) {

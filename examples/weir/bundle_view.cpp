@@ -1,6 +1,8 @@
 #include "examples/weir/bundle_view.hpp"
 
 #include "dataplane/snapshot_file.hpp"
+#include "kernels/json_value.hpp"
+#include "kernels/safetensors.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -10,8 +12,91 @@ namespace weir {
 namespace {
 
 constexpr std::string_view segments_folder = "data_plane/segments/";
+constexpr std::uint64_t json_bytes_max = 16ULL * 1024 * 1024;
+constexpr int links_max = 8;
+
+/// "step_2 step_4": what could have been meant.
+std::string bundles_in(dataplane::disk& storage, const std::string& directory) {
+  std::string names;
+  const auto survey = dataplane::survey_bundles(storage, directory);
+  if (survey)
+    for (const dataplane::bundle& one : survey->readable)
+      names += " " + to_string(one.name);
+  return names;
+}
+
+/// A policy's file is what its name says. Mapped: weights may be larger than memory.
+result<void> check_kind(dataplane::file& opened, const std::string& name, std::uint64_t bytes) {
+  const bool tensors = name.ends_with(".safetensors");
+  if (!tensors && !name.ends_with(".json")) return {};
+  if (bytes == 0) return failure(errc::corrupt, "is empty");
+  if (!tensors && bytes > json_bytes_max)
+    return failure(errc::corrupt, "is too large for what it is");
+  const auto mapped = opened.map(bytes);
+  if (!mapped) return failure(mapped.error());
+  const std::span content(mapped->get(), bytes);
+  if (tensors) {
+    const auto read = kernels::read_safetensors(content);
+    return read ? result<void>() : failure(read.error());
+  }
+  const auto read =
+      kernels::parse_json({reinterpret_cast<const char*>(content.data()), content.size()});
+  return read ? result<void>() : failure(read.error());
+}
+
+result<void> check_file(dataplane::disk& storage, const std::string& path,
+                        const dataplane::manifest_file& expected) {
+  auto opened = storage.open(path);
+  if (!opened && opened.error().code == errc::not_found)
+    return failure(errc::corrupt, path + ": missing");
+  if (!opened) return failure(std::move(opened.error()));
+  const auto bytes = (*opened)->size();
+  if (!bytes) return failure(bytes.error());
+  if (*bytes != expected.bytes)
+    return failure(errc::corrupt, path + ": has " + std::to_string(*bytes) +
+                                      " bytes, and the manifest says " +
+                                      std::to_string(expected.bytes));
+  auto fine = check_kind(**opened, expected.path, *bytes);
+  if (!fine) return failure(errc::corrupt, path + ": " + fine.error().text);
+  return {};
+}
 
 } // namespace
+
+result<std::string> bundle_path(dataplane::disk& storage, const std::string& named) {
+  std::string path = named;
+  for (int links = 0; links < links_max; ++links) {
+    while (path.size() > 1 && path.ends_with('/'))
+      path.pop_back();
+    const auto status = storage.stat(path);
+    if (!status) return failure(status.error());
+    if (status->kind == dataplane::entry_kind::symlink) {
+      auto target = storage.read_symlink(path);
+      if (!target) return failure(std::move(target.error()));
+      path =
+          target->starts_with('/') ? *target : dataplane::join(dataplane::parent_of(path), *target);
+      continue;
+    }
+    if (status->kind != dataplane::entry_kind::directory)
+      return failure(errc::not_found, path + ": is not a directory; name that of a bundle");
+    if (storage.stat(dataplane::join(path, dataplane::manifest_name))) return path;
+    std::string found = bundles_in(storage, path);
+    if (found.empty()) found = bundles_in(storage, dataplane::join(path, "checkpoints"));
+    if (found.empty()) return path; // A bundle without its manifest: its reader says so.
+    return failure(errc::invalid_argument,
+                   path + ": is no bundle, but has some; name one of them:" + found);
+  }
+  return failure(errc::not_found, named + ": a link that leads nowhere");
+}
+
+std::vector<dataplane::bundle_problem>
+check_files(dataplane::disk& storage, const std::string& path, const dataplane::manifest& content) {
+  std::vector<dataplane::bundle_problem> problems;
+  for (const dataplane::manifest_file& file : content.files)
+    if (auto fine = check_file(storage, dataplane::join(path, file.path), file); !fine)
+      problems.push_back({file.path, std::move(fine.error())});
+  return problems;
+}
 
 result<bundle_view> view_bundle(dataplane::disk& storage, const std::string& path) {
   auto opened = dataplane::open_bundle_at(storage, path);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "actors/checkpoint/restore.hpp"
+#include "dataplane/bundle_reader.hpp"
 #include "dataplane/segment_file.hpp"
 
 #include <cstddef>
@@ -22,6 +23,16 @@ struct bundle_view {
   /// False for a store that was saved by itself: there are rows, and no groups.
   bool of_a_run = true;
 };
+
+/// The directory that was named on the command line: a link such as `latest` is followed, and
+/// slashes at the end are dropped. `not_found` or `invalid_argument` if no bundle can be there; for
+/// a run or a checkpoint directory the text lists its bundles.
+[[nodiscard]] result<std::string> bundle_path(dataplane::disk& storage, const std::string& named);
+
+/// Every file of the manifest is there, a file, readable, and of its size; and the policy's files
+/// are of the kind that they are called. Checksums are not compared: `dataplane::verify_bundle`.
+[[nodiscard]] std::vector<dataplane::bundle_problem>
+check_files(dataplane::disk& storage, const std::string& path, const dataplane::manifest& content);
 
 /// `path` is the bundle's directory, whatever it is called. Errors: not_found, corrupt or
 /// unsupported, naming the file.

@@ -50,7 +50,7 @@ struct run_arguments {
 [[nodiscard]] exit_code inspect(const std::string& bundle);
 
 /// Verifies every byte of a bundle, and that its parts agree; prints all that is wrong, and where.
-[[nodiscard]] exit_code verify(const std::string& bundle);
+[[nodiscard]] exit_code verify(const std::string& named);
 
 /// Writes the rows of a bundle as safetensors and JSON Lines into a directory, which has none of
 /// these files yet, and prints their paths.

@@ -230,6 +230,9 @@ struct data_plane_config {
 
 enum class recovery_level : std::uint8_t { group };
 
+/// The values are those of `dataplane::disk_kind`.
+enum class checkpoint_disk : std::uint8_t { automatic, posix, io_uring };
+
 struct checkpointing_config {
   bool enabled = true;
   std::string checkpoint_dir = "run/checkpoints";
@@ -246,6 +249,7 @@ struct checkpointing_config {
   double quiesce_timeout_s = 5;
   double capture_timeout_s = 5;
   recovery_level recovery = recovery_level::group;
+  checkpoint_disk disk = checkpoint_disk::posix;
 
   friend bool operator==(const checkpointing_config&, const checkpointing_config&) = default;
 };

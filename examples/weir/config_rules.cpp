@@ -260,6 +260,10 @@ void rules::check_storage() {
   refuse_if(plane.spill_dir && plane.spill_bytes == 0, shown("data_plane.spill_dir") +
                                                            " has no room: raise " +
                                                            shown("data_plane.spill_bytes"));
+  refuse_if(plane.spill_dir && plane.capacity_bytes < 2 * plane.segment_bytes,
+            shown("data_plane.spill_dir") + " would stay empty, since only full segments spill: " +
+                shown("data_plane.capacity_bytes") + " is below two of " +
+                shown("data_plane.segment_bytes"));
   check_metric();
   if (save.checkpoint_must_save_by)
     if (const auto seconds = seconds_of(*save.checkpoint_must_save_by); !seconds)

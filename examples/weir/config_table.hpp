@@ -139,6 +139,10 @@ struct choices<recovery_level> {
   static constexpr std::array<std::string_view, 1> names = {"group"};
 };
 template <>
+struct choices<checkpoint_disk> {
+  static constexpr std::array<std::string_view, 3> names = {"auto", "posix", "io_uring"};
+};
+template <>
 struct choices<logger_level> {
   static constexpr std::array<std::string_view, 5> names = {"trace", "debug", "info", "warning",
                                                             "error"};

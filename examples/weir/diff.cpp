@@ -191,10 +191,27 @@ private:
 
 } // namespace
 
+namespace {
+
+/// A bundle that is what its manifest says: of a damaged one nothing can be told by its manifest.
+result<bundle_view> whole_bundle(dataplane::disk& storage, const std::string& named) {
+  const auto path = bundle_path(storage, named);
+  if (!path) return failure(path.error());
+  const auto problems = dataplane::verify_bundle(storage, *path);
+  if (!problems.empty())
+    return failure(problems.front().reason.code, problems.front().reason.text + "; `weir verify " +
+                                                     named + "` says all that is wrong");
+  auto view = view_bundle(storage, *path);
+  if (!view) return failure(view.error().code, named + ": " + view.error().text);
+  return view;
+}
+
+} // namespace
+
 exit_code diff(const std::string& first, const std::string& second) {
   const auto storage = dataplane::make_posix_disk();
-  const auto left = view_bundle(*storage, first);
-  const auto right = left ? view_bundle(*storage, second) : failure(left.error());
+  const auto left = whole_bundle(*storage, first);
+  const auto right = left ? whole_bundle(*storage, second) : failure(left.error());
   if (!right) {
     std::fprintf(stderr, "%s\n", to_string(right.error()).c_str());
     return exit_code::bad_usage;

@@ -318,7 +318,8 @@ private:
 
 exit_code export_bundle(const std::string& bundle, const std::string& directory) {
   const auto storage = dataplane::make_posix_disk();
-  const auto view = view_bundle(*storage, bundle);
+  const auto found = bundle_path(*storage, bundle);
+  const auto view = found ? view_bundle(*storage, *found) : failure(found.error());
   auto written = view ? exporter(*storage, *view, directory).write() : failure(view.error());
   if (!written) {
     const bool taken = written.error().code == errc::already_exists;

@@ -203,7 +203,12 @@ private:
 
 exit_code inspect(const std::string& bundle) {
   const auto storage = dataplane::make_posix_disk();
-  const auto view = view_bundle(*storage, bundle);
+  const auto path = bundle_path(*storage, bundle);
+  if (!path) {
+    std::fprintf(stderr, "%s\n", to_string(path.error()).c_str());
+    return exit_code::failed;
+  }
+  const auto view = view_bundle(*storage, *path);
   const auto text = view ? inspection(*storage, *view).text() : failure(view.error());
   if (!text) {
     std::fprintf(stderr, "%s\n`weir verify %s` says all that is wrong\n",
@@ -211,7 +216,10 @@ exit_code inspect(const std::string& bundle) {
     return exit_code::failed;
   }
   std::fputs(text->c_str(), stdout);
-  return exit_code::done;
+  const auto problems = check_files(*storage, *path, view->parts.bundle.content);
+  for (const dataplane::bundle_problem& problem : problems)
+    std::fprintf(stderr, "%s\n", to_string(problem.reason).c_str());
+  return problems.empty() ? exit_code::done : exit_code::failed;
 }
 
 } // namespace weir

@@ -300,6 +300,10 @@ result<job> prepare_job(dataplane::disk& storage, const run_config& config) {
   auto area = dataplane::spill_area::open(storage, *config.data_plane.spill_dir,
                                           config.data_plane.spill_bytes);
   if (!area) return failure(area.error().code, "data_plane.spill_dir: " + area.error().text);
+  // Nothing is written there before memory is short: to find out then would be late.
+  if (auto fine = dataplane::require_writable(storage, *config.data_plane.spill_dir); !fine)
+    return failure(fine.error().code, "data_plane.spill_dir: " + fine.error().text +
+                                          "; make room or give the rights, or name another place");
   work->spill = std::move(*area);
   return work;
 }

@@ -2,6 +2,7 @@
 #include "actors/checkpoint/pool_jobs.hpp"
 #include "actors/runtime/failpoint.hpp"
 #include "dataplane/posix_disk.hpp"
+#include "dataplane/uring_disk.hpp"
 #include "examples/weir/commands.hpp"
 #include "examples/weir/compatibility.hpp"
 #include "examples/weir/life.hpp"
@@ -232,6 +233,9 @@ exit_code running::perform(const run_config& config) {
   for (int life = 1;; ++life) {
     const auto ended = one_life();
     output_->finish();
+    if (work_->spill && work_->spill->spilled() > 0)
+      output_->say(fmt::format("{} full segments of rollouts went to {}", work_->spill->spilled(),
+                               *config.data_plane.spill_dir));
     if (ended && *ended == life_end::done) {
       output_->say("done: " + output_->done_reason());
       summarize();
@@ -261,9 +265,16 @@ exit_code run(const run_arguments& arguments) {
   for (const std::string& warning : read->warnings)
     std::fprintf(stderr, "warning: %s\n", warning.c_str());
   catch_signals();
-  const auto storage = dataplane::make_posix_disk();
   const auto output =
       std::make_shared<run_output>(read->config.grpo.max_num_steps, read->config.logger.level);
+  const auto chosen =
+      dataplane::choose_disk(static_cast<dataplane::disk_kind>(read->config.checkpointing.disk));
+  if (!chosen)
+    return complain("checkpointing.disk (io_uring): " + to_string(chosen.error()) +
+                        "; use auto or posix",
+                    exit_code::failed);
+  if (!chosen->notice.empty()) output->log(log_level::warning, "program", chosen->notice);
+  const auto& storage = chosen->storage;
   world_options options;
   options.seed = read->config.grpo.seed;
   options.storage = storage.get();

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 namespace weir {
 
@@ -24,13 +25,24 @@ std::string place_of_damage(dataplane::disk& storage, const std::string& path) {
 void add_contradictions(dataplane::disk& storage, const std::string& path,
                         std::vector<dataplane::bundle_problem>& problems) {
   const auto view = view_bundle(storage, path);
-  if (!view) problems.push_back({"its parts", view.error()});
+  if (!view) {
+    problems.push_back({"its parts", view.error()});
+    return;
+  }
+  for (auto& problem : check_files(storage, path, view->parts.bundle.content))
+    problems.push_back(std::move(problem));
 }
 
 } // namespace
 
-exit_code verify(const std::string& bundle) {
+exit_code verify(const std::string& named) {
   const auto storage = dataplane::make_posix_disk();
+  const auto path = bundle_path(*storage, named);
+  if (!path) {
+    std::fprintf(stderr, "%s\n", to_string(path.error()).c_str());
+    return exit_code::failed;
+  }
+  const std::string& bundle = *path;
   auto problems = dataplane::verify_bundle(*storage, bundle);
   const bool rows_damaged = std::ranges::any_of(
       problems, [](const auto& problem) { return problem.file.starts_with("data_plane/"); });

@@ -1,6 +1,6 @@
 /// A small file system of its own, on a loop device: ENOSPC from a real journal, at whatever call
 /// it comes. Skipped, with a message, where nothing can be mounted.
-#include "dataplane/posix_disk.hpp"
+#include "dataplane/uring_disk.hpp"
 #include "tests/crash/publishing.hpp"
 #include "tests/support/temp_dir.hpp"
 
@@ -68,46 +68,55 @@ bool fill(dataplane::disk& storage, const std::string& path) {
 
 } // namespace
 
+namespace {
+
+void check_full(dataplane::disk_kind kind) {
+  const loop_disk loop;
+  if (!loop.mounted()) return;
+  const auto storage = std::move(dataplane::choose_disk(kind)->storage);
+  const std::string directory = loop.root() + "/checkpoints";
+  REQUIRE(dataplane::make_directories(*storage, directory));
+  const auto publish = [&](std::uint64_t step) -> result<void> {
+    auto writer = dataplane::bundle_writer::begin(*storage, directory, crash_epoch(step));
+    if (!writer) return failure(writer.error());
+    const std::string content(std::size_t{300} << 10, static_cast<char>('a' + step));
+    if (auto written = write_sections(*writer, content, std::nullopt); !written) {
+      writer->discard();
+      return written;
+    }
+    dataplane::publication what;
+    what.run_id = "loop";
+    what.step = step;
+    what.still_current = [] { return result<void>(); };
+    const auto done = writer->publish(std::move(what));
+    return done ? result<void>() : failure(done.error());
+  };
+  const auto newest = [&]() -> std::uint64_t {
+    const auto survey = dataplane::survey_bundles(*storage, directory);
+    REQUIRE(survey.has_value());
+    const auto choice = dataplane::newest_valid_bundle(*storage, directory, *survey);
+    REQUIRE(choice.has_value());
+    return *choice ? (*choice)->chosen.content.step : no_bundle;
+  };
+  REQUIRE(publish(1).has_value());
+  REQUIRE(fill(*storage, loop.root() + "/filler"));
+  const auto full = publish(2);
+  REQUIRE_FALSE(full.has_value());
+  CHECK_MESSAGE(full.error().code == errc::no_space, to_string(full.error()));
+  CHECK(full.error().text.starts_with(loop.root()));
+  CHECK(newest() == 1);
+  REQUIRE(storage->unlink(loop.root() + "/filler").has_value());
+  REQUIRE(dataplane::remove_leftovers(*storage, directory).has_value());
+  REQUIRE(publish(3).has_value());
+  CHECK(newest() == 3);
+}
+
+} // namespace
+
 TEST_SUITE("crash/loop_disk") {
   TEST_CASE("a full file system costs the new bundle only, and is told as such") {
-    const loop_disk loop;
-    if (!loop.mounted()) return;
-    const auto storage = dataplane::make_posix_disk();
-    const std::string directory = loop.root() + "/checkpoints";
-    REQUIRE(dataplane::make_directories(*storage, directory));
-    const auto publish = [&](std::uint64_t step) -> result<void> {
-      auto writer = dataplane::bundle_writer::begin(*storage, directory, crash_epoch(step));
-      if (!writer) return failure(writer.error());
-      const std::string content(std::size_t{300} << 10, static_cast<char>('a' + step));
-      if (auto written = write_sections(*writer, content, std::nullopt); !written) {
-        writer->discard();
-        return written;
-      }
-      dataplane::publication what;
-      what.run_id = "loop";
-      what.step = step;
-      what.still_current = [] { return result<void>(); };
-      const auto done = writer->publish(std::move(what));
-      return done ? result<void>() : failure(done.error());
-    };
-    const auto newest = [&]() -> std::uint64_t {
-      const auto survey = dataplane::survey_bundles(*storage, directory);
-      REQUIRE(survey.has_value());
-      const auto choice = dataplane::newest_valid_bundle(*storage, directory, *survey);
-      REQUIRE(choice.has_value());
-      return *choice ? (*choice)->chosen.content.step : no_bundle;
-    };
-    REQUIRE(publish(1).has_value());
-    REQUIRE(fill(*storage, loop.root() + "/filler"));
-    const auto full = publish(2);
-    REQUIRE_FALSE(full.has_value());
-    CHECK_MESSAGE(full.error().code == errc::no_space, to_string(full.error()));
-    CHECK(full.error().text.starts_with(loop.root()));
-    CHECK(newest() == 1);
-    REQUIRE(storage->unlink(loop.root() + "/filler").has_value());
-    REQUIRE(dataplane::remove_leftovers(*storage, directory).has_value());
-    REQUIRE(publish(3).has_value());
-    CHECK(newest() == 3);
+    check_full(dataplane::disk_kind::posix);
+    check_full(dataplane::disk_kind::automatic); // io_uring, where the kernel allows it.
   }
 }
 

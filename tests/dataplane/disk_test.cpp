@@ -1,7 +1,8 @@
-/// One list of facts for both disks: what the crash tests prove on `crash_disk` holds on a real one
-/// only as far as the two behave alike.
+/// One list of facts for all disks: what the crash tests prove on `crash_disk` holds on a real one
+/// only as far as they behave alike.
 #include "dataplane/disk.hpp"
 #include "dataplane/posix_disk.hpp"
+#include "dataplane/uring_disk.hpp"
 #include "tests/support/crash_disk.hpp"
 #include "tests/support/temp_dir.hpp"
 
@@ -23,6 +24,14 @@ namespace {
 struct posix_fixture {
   test::temp_dir directory;
   std::unique_ptr<disk> owned = make_posix_disk();
+  disk& storage = *owned;
+  std::string path(const std::string& name) const { return directory.file(name); }
+};
+
+/// The same through io_uring, where the kernel allows it.
+struct uring_fixture {
+  test::temp_dir directory;
+  std::unique_ptr<disk> owned = std::move(choose_disk(disk_kind::automatic)->storage);
   disk& storage = *owned;
   std::string path(const std::string& name) const { return directory.file(name); }
 };
@@ -61,7 +70,7 @@ errc code_of(const result<T>& outcome) {
 
 TEST_SUITE("dataplane/disk") {
 
-  TEST_CASE_TEMPLATE("bytes are read as they were appended", Fixture, posix_fixture,
+  TEST_CASE_TEMPLATE("bytes are read as they were appended", Fixture, posix_fixture, uring_fixture,
                      crash_fixture) {
     Fixture on;
     auto opened = on.storage.create(on.path("a"));
@@ -77,7 +86,7 @@ TEST_SUITE("dataplane/disk") {
     CHECK(get_file(on.storage, on.path("a")) == "first second");
   }
 
-  TEST_CASE_TEMPLATE("a file is written anywhere, and grows", Fixture, posix_fixture,
+  TEST_CASE_TEMPLATE("a file is written anywhere, and grows", Fixture, posix_fixture, uring_fixture,
                      crash_fixture) {
     Fixture on;
     auto opened = on.storage.open_or_create(on.path("a"));
@@ -92,7 +101,7 @@ TEST_SUITE("dataplane/disk") {
   }
 
   TEST_CASE_TEMPLATE("names that are taken or missing are told apart", Fixture, posix_fixture,
-                     crash_fixture) {
+                     uring_fixture, crash_fixture) {
     Fixture on;
     put_file(on.storage, on.path("a"), "x");
     CHECK(code_of(on.storage.create(on.path("a"))) == errc::already_exists);
@@ -108,7 +117,7 @@ TEST_SUITE("dataplane/disk") {
   }
 
   TEST_CASE_TEMPLATE("a rename replaces, an exclusive one does not", Fixture, posix_fixture,
-                     crash_fixture) {
+                     uring_fixture, crash_fixture) {
     Fixture on;
     put_file(on.storage, on.path("a"), "a");
     put_file(on.storage, on.path("b"), "b");
@@ -124,7 +133,7 @@ TEST_SUITE("dataplane/disk") {
   }
 
   TEST_CASE_TEMPLATE("links share bytes and inode, and outlive the first name", Fixture,
-                     posix_fixture, crash_fixture) {
+                     posix_fixture, uring_fixture, crash_fixture) {
     Fixture on;
     put_file(on.storage, on.path("a"), "shared");
     REQUIRE(on.storage.link(on.path("a"), on.path("b")));
@@ -139,7 +148,7 @@ TEST_SUITE("dataplane/disk") {
   }
 
   TEST_CASE_TEMPLATE("symbolic links are described, replaced, and never followed by open", Fixture,
-                     posix_fixture, crash_fixture) {
+                     posix_fixture, uring_fixture, crash_fixture) {
     Fixture on;
     put_file(on.storage, on.path("a"), "x");
     REQUIRE(replace_symlink(on.storage, "a", on.path("latest")));
@@ -150,7 +159,8 @@ TEST_SUITE("dataplane/disk") {
     CHECK(code_of(on.storage.open(on.path("latest"))) == errc::io_failed);
   }
 
-  TEST_CASE_TEMPLATE("a listing is sorted and tells kinds", Fixture, posix_fixture, crash_fixture) {
+  TEST_CASE_TEMPLATE("a listing is sorted and tells kinds", Fixture, posix_fixture, uring_fixture,
+                     crash_fixture) {
     Fixture on;
     REQUIRE(on.storage.make_directory(on.path("top")));
     put_file(on.storage, on.path("top/b"), "");
@@ -165,7 +175,7 @@ TEST_SUITE("dataplane/disk") {
   }
 
   TEST_CASE_TEMPLATE("trees are made and removed, links in them not followed", Fixture,
-                     posix_fixture, crash_fixture) {
+                     posix_fixture, uring_fixture, crash_fixture) {
     Fixture on;
     REQUIRE(make_directories(on.storage, on.path("a/b/c")));
     REQUIRE(make_directories(on.storage, on.path("a/b/c")));
@@ -181,7 +191,7 @@ TEST_SUITE("dataplane/disk") {
   }
 
   TEST_CASE_TEMPLATE("a small file is replaced whole, over the remains of a crash too", Fixture,
-                     posix_fixture, crash_fixture) {
+                     posix_fixture, uring_fixture, crash_fixture) {
     Fixture on;
     put_file(on.storage, on.path("n.tmp"), "torn");
     REQUIRE(replace_file(on.storage, on.path("n"), bytes_of("1")));
@@ -191,7 +201,7 @@ TEST_SUITE("dataplane/disk") {
   }
 
   TEST_CASE_TEMPLATE("a file larger than expected is not read", Fixture, posix_fixture,
-                     crash_fixture) {
+                     uring_fixture, crash_fixture) {
     Fixture on;
     put_file(on.storage, on.path("a"), "12345");
     CHECK(read_file(on.storage, on.path("a"), 5)->size() == 5);
@@ -199,7 +209,7 @@ TEST_SUITE("dataplane/disk") {
   }
 
   TEST_CASE_TEMPLATE("a lock is exclusive until it is let go", Fixture, posix_fixture,
-                     crash_fixture) {
+                     uring_fixture, crash_fixture) {
     Fixture on;
     auto held = on.storage.lock(on.path("lock"));
     REQUIRE(held);
@@ -220,8 +230,9 @@ TEST_SUITE("dataplane/disk") {
     CHECK(parent_of("a") == ".");
   }
 
-  TEST_CASE("a pipe or a directory in place of a file is an error, not a wait") {
-    posix_fixture on;
+  TEST_CASE_TEMPLATE("a pipe or a directory in place of a file is an error, not a wait", Fixture,
+                     posix_fixture, uring_fixture) {
+    Fixture on;
     REQUIRE(::mkfifo(on.path("pipe").c_str(), 0600) == 0);
     CHECK(code_of(on.storage.open(on.path("pipe"))) == errc::io_failed);
     REQUIRE(on.storage.make_directory(on.path("d")));
@@ -237,8 +248,9 @@ TEST_SUITE("dataplane/disk") {
     CHECK(get_file(on.storage, on.path("lock")) == "pid 1");
   }
 
-  TEST_CASE("a full device is no space, with the system's words") {
-    posix_fixture on;
+  TEST_CASE_TEMPLATE("a full device is no space, with the system's words", Fixture, posix_fixture,
+                     uring_fixture) {
+    Fixture on;
     auto opened = on.storage.open_or_create("/dev/full");
     REQUIRE(opened);
     const auto written = (*opened)->append(bytes_of("x"));

@@ -43,7 +43,8 @@ bool is_functional_core(std::string_view path) {
   if (folder == "actors")
     return path.find("_state.") != none || path.starts_with("actors/dataloader/dataset.") ||
            path.starts_with("actors/environment/command_protocol.");
-  if (folder == "dataplane") return !path.starts_with("dataplane/posix_disk.");
+  if (folder == "dataplane")
+    return !path.starts_with("dataplane/posix_") && !path.starts_with("dataplane/uring_disk.");
   return folder == "kernels";
 }
 

@@ -1,0 +1,152 @@
+#include "dataplane/posix_file.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <system_error>
+
+namespace weir::dataplane {
+
+namespace {
+
+/// Bytes per system call: below the 2 GiB that Linux transfers at most.
+constexpr std::size_t transfer_bytes_max = std::size_t{1} << 30;
+
+errc class_of(int number) {
+  switch (number) {
+  case ENOSPC:
+  case EDQUOT:
+    return errc::no_space;
+  case ENOENT:
+    return errc::not_found;
+  case EEXIST:
+  case ENOTEMPTY:
+    return errc::already_exists;
+  default:
+    return errc::io_failed;
+  }
+}
+
+} // namespace
+
+tl::unexpected<error> system_failure(int number, const std::string& path, std::string_view action) {
+  const std::string reason = std::generic_category().message(number);
+  return failure(class_of(number), path + ": cannot " + std::string(action) + ": " + reason);
+}
+
+result<void> checked(int value, const std::string& path, std::string_view action) {
+  if (value < 0) return system_failure(errno, path, action);
+  return {};
+}
+
+descriptor::~descriptor() {
+  if (number_ >= 0) ::close(number_);
+}
+
+result<descriptor> open_descriptor(const std::string& path, int flags, std::string_view action) {
+  const int number = retried([&] { return ::open(path.c_str(), flags | O_CLOEXEC, 0644); });
+  if (number < 0) return system_failure(errno, path, action);
+  return descriptor(number);
+}
+
+result<void> posix_file::append(std::span<const std::byte> bytes) {
+  auto written = write_at(position_, bytes);
+  if (written) position_ += bytes.size();
+  if (position_ - started_ >= write_behind_bytes) start_writing();
+  return written;
+}
+
+result<void> posix_file::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const std::size_t count = std::min(bytes.size(), transfer_bytes_max);
+    const ssize_t done = retried([&] {
+      return ::pwrite(opened_.number(), bytes.data(), count, static_cast<off_t>(offset));
+    });
+    if (done < 0) return system_failure(errno, path_, "write");
+    if (done == 0)
+      return failure(errc::io_failed, path_ + ": cannot write: the system took no bytes");
+    bytes = bytes.subspan(static_cast<std::size_t>(done));
+    offset += static_cast<std::uint64_t>(done);
+  }
+  return {};
+}
+
+result<std::size_t> posix_file::read_at(std::uint64_t offset, std::span<std::byte> target) {
+  std::size_t total = 0;
+  while (total < target.size()) {
+    const std::size_t count = std::min(target.size() - total, transfer_bytes_max);
+    const ssize_t done = retried([&] {
+      return ::pread(opened_.number(), target.data() + total, count,
+                     static_cast<off_t>(offset + total));
+    });
+    if (done < 0) return system_failure(errno, path_, "read");
+    if (done == 0) break;
+    total += static_cast<std::size_t>(done);
+  }
+  return total;
+}
+
+result<std::uint64_t> posix_file::size() {
+  struct stat status{};
+  if (::fstat(opened_.number(), &status) < 0) return system_failure(errno, path_, "tell the size");
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+result<void> posix_file::sync() {
+  return checked(retried([&] { return ::fsync(opened_.number()); }), path_, "sync");
+}
+
+result<void> posix_file::close() {
+  ensure(opened_.number() >= 0, "a file is closed once");
+  // Never retried: Linux has released the descriptor even when it reports EINTR.
+  if (::close(opened_.release()) < 0 && errno != EINTR)
+    return system_failure(errno, path_, "close");
+  return {};
+}
+
+result<std::shared_ptr<const std::byte>> posix_file::map(std::uint64_t bytes) {
+  void* memory = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, opened_.number(), 0);
+  if (memory == MAP_FAILED) return system_failure(errno, path_, "map into memory");
+  return std::shared_ptr<const std::byte>(
+      static_cast<const std::byte*>(memory),
+      [memory, bytes](const std::byte*) { ::munmap(memory, bytes); });
+}
+
+/// Has the disk begin with what was appended, so that it works while more is made, and a sync has
+/// less left. Says nothing about what is durable: an error comes with the sync.
+void posix_file::start_writing() {
+  std::ignore = ::sync_file_range(opened_.number(), static_cast<off_t>(started_),
+                                  static_cast<off_t>(position_ - started_), SYNC_FILE_RANGE_WRITE);
+  started_ = position_;
+}
+
+result<std::unique_ptr<posix_file>> create_posix_file(const std::string& path) {
+  auto opened = open_descriptor(path, O_RDWR | O_CREAT | O_EXCL, "create");
+  if (!opened) return failure(std::move(opened.error()));
+  return std::make_unique<posix_file>(std::move(*opened), path, 0);
+}
+
+result<std::unique_ptr<posix_file>> open_or_create_posix_file(const std::string& path) {
+  auto opened = open_descriptor(path, O_RDWR | O_CREAT | O_NOFOLLOW, "open");
+  if (!opened) return failure(std::move(opened.error()));
+  struct stat status{};
+  if (::fstat(opened->number(), &status) < 0) return system_failure(errno, path, "tell the size");
+  return std::make_unique<posix_file>(std::move(*opened), path,
+                                      static_cast<std::uint64_t>(status.st_size));
+}
+
+result<std::unique_ptr<posix_file>> open_posix_file(const std::string& path) {
+  // Without O_NONBLOCK a named pipe that somebody left there would block for ever.
+  auto opened = open_descriptor(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, "open");
+  if (!opened) return failure(std::move(opened.error()));
+  struct stat status{};
+  if (::fstat(opened->number(), &status) < 0) return system_failure(errno, path, "tell the kind");
+  if (!S_ISREG(status.st_mode))
+    return failure(errc::io_failed, path + ": cannot open: not a regular file");
+  return std::make_unique<posix_file>(std::move(*opened), path, 0);
+}
+
+} // namespace weir::dataplane
