@@ -5,6 +5,7 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -60,6 +61,12 @@ private:
   std::string rest_;
   std::size_t searched_ = 0;
 };
+
+/// A directory may be executed, too, as far as `access` knows.
+bool is_file(const std::string& path) {
+  struct stat status{};
+  return ::stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode);
+}
 
 /// Appends what a pipe has at this moment; false at its end.
 bool drain(int pipe, line_cutter& lines) {
@@ -292,6 +299,8 @@ result<void> find_program(const std::string& name) {
   if (name.find('/') != std::string::npos) {
     if (::access(name.c_str(), F_OK) != 0)
       return failure(errc::not_found, name + ": there is no such program");
+    if (!is_file(name))
+      return failure(errc::invalid_argument, name + ": is no file; name a program");
     if (::access(name.c_str(), X_OK) != 0)
       return failure(errc::invalid_argument, name + ": may not be executed; chmod +x it");
     return {};
@@ -301,7 +310,7 @@ result<void> find_program(const std::string& name) {
   while (!places.empty()) {
     const std::size_t end = std::min(places.find(':'), places.size());
     const std::string candidate = std::string(places.substr(0, end)) + "/" + name;
-    if (::access(candidate.c_str(), X_OK) == 0) return {};
+    if (::access(candidate.c_str(), X_OK) == 0 && is_file(candidate)) return {};
     places.remove_prefix(std::min(end + 1, places.size()));
   }
   return failure(errc::not_found,

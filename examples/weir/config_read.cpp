@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <set>
-#include <sstream>
 #include <utility>
 
 namespace weir {
@@ -229,14 +229,15 @@ result<checked_config> load_config(const std::string& path, std::vector<std::str
   if (std::filesystem::is_directory(path, broken))
     return failure(errc::invalid_argument, path + ": is a directory; name a YAML file");
   std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file || text.fail())
+  // An empty file is read like any other, and lacks what every run needs.
+  const bool opened = file.is_open();
+  std::string text(std::istreambuf_iterator<char>(file), {});
+  if (!opened || file.bad())
     return failure(errc::io_failed, path + ": cannot be read; check its permissions");
   const std::filesystem::path here = std::filesystem::current_path(broken);
   if (broken) return failure(errc::io_failed, "the working directory is gone; go to another one");
   return parse_config({.name = path,
-                       .text = text.str(),
+                       .text = std::move(text),
                        .directory = std::filesystem::absolute(path, broken).parent_path().string(),
                        .overrides = std::move(overrides),
                        .working_directory = here.string()});

@@ -88,6 +88,10 @@ void rules::check_policy() {
             shown("policy.generation.max_new_tokens") +
                 " leaves no room for a prompt: it must be " + "below " +
                 shown("policy.architecture.context"));
+  constexpr double coldest = 0.0001; // Below, float logits overflow.
+  const double temperature = config_.policy.generation.temperature;
+  refuse_if(temperature > 0 && temperature < coldest,
+            shown("policy.generation.temperature") + " must be 0 (greedy) or at least 0.0001");
   refuse_if(config_.policy.warmup.stop_at_reward.has_value() &&
                 config_.policy.warmup.max_steps == 0,
             shown("policy.warmup.stop_at_reward") + " ends a warm-up that " +
@@ -121,10 +125,10 @@ void rules::check_environment() {
       env.kind == env_kind::exact_answer && data.validation.path && !data.validation.output_key,
       shown("env.kind") + " compares with an answer: set " + shown("data.validation.output_key"));
   const exact_answer_config& pay = env.exact_answer;
-  const double partial =
-      pay.number_credit + pay.concise_credit + pay.closeness_credit + pay.length_credit;
+  const double partial = pay.number_credit + pay.concise_credit + pay.closeness_credit +
+                         pay.length_credit + pay.digit_credit;
   refuse_if(partial >= pay.exact, "env.exact_answer: number_credit, concise_credit, "
-                                  "closeness_credit and length_credit sum to " +
+                                  "closeness_credit, length_credit and digit_credit sum to " +
                                       std::to_string(partial) + ", which must be less than " +
                                       shown("env.exact_answer.exact"));
 }

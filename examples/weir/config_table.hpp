@@ -59,7 +59,8 @@ inline constexpr double unbounded = std::numeric_limits<double>::infinity();
 struct number_range {
   double low = -unbounded;
   double high = unbounded;
-  bool above_low = false; ///< `low` itself is not allowed.
+  bool above_low = false;  ///< `low` itself is not allowed.
+  bool below_high = false; ///< `high` itself is not allowed.
 };
 
 struct config_key {

@@ -63,7 +63,8 @@ std::optional<bool> boolean_of(std::string_view text) {
 
 bool contains(const number_range& range, double value) {
   if (!std::isfinite(value)) return false;
-  return value <= range.high && (range.above_low ? value > range.low : value >= range.low);
+  const bool high_enough = range.above_low ? value > range.low : value >= range.low;
+  return high_enough && (range.below_high ? value < range.high : value <= range.high);
 }
 
 std::string shown(const raw_value& value) {
@@ -83,8 +84,20 @@ std::string shown(const raw_value& value) {
   return value.quoted ? "the string " + in_quotes(text) : text;
 }
 
+/// What keeps a list from being one of texts; nothing where the value itself is no list.
+std::string wrong_item(const raw_value& value) {
+  for (std::size_t at = 0; at < value.items.size(); ++at) {
+    const raw_value& item = value.items[at];
+    if (item.form == raw_value::shape::scalar && !item.text.empty()) continue;
+    return "; item " + std::to_string(at + 1) + " is " + shown(item);
+  }
+  return {};
+}
+
 tl::unexpected<error> refused(const config_key& key, const raw_value& value) {
   std::string text = shown(value) + " is not " + expectation(key);
+  if (std::holds_alternative<config_field<std::vector<std::string>>>(key.field))
+    text += wrong_item(value);
   const bool number =
       std::holds_alternative<config_field<std::uint64_t>>(key.field) ||
       std::holds_alternative<config_field<double>>(key.field) ||
@@ -270,14 +283,16 @@ std::string format(const config_key& key, const run_config& config) {
 }
 
 std::string range_name(const config_key& key) {
-  const auto& [low, high, above_low] = key.range;
+  const auto& [low, high, above_low, below_high] = key.range;
   const bool whole = std::holds_alternative<config_field<std::uint64_t>>(key.field) ||
                      std::holds_alternative<config_field<std::optional<std::uint64_t>>>(key.field);
   const double floor = whole ? std::max(low, 0.0) : low;
   if (!std::isfinite(floor) && !std::isfinite(high)) return "";
-  if (!std::isfinite(floor)) return "<= " + bound_text(key, high);
-  if (!std::isfinite(high)) return (above_low ? "> " : ">= ") + bound_text(key, floor);
-  if (above_low) return "> " + bound_text(key, floor) + ", <= " + bound_text(key, high);
+  const std::string at_most = (below_high ? "< " : "<= ") + bound_text(key, high);
+  const std::string at_least = (above_low ? "> " : ">= ") + bound_text(key, floor);
+  if (!std::isfinite(floor)) return at_most;
+  if (!std::isfinite(high)) return at_least;
+  if (above_low || below_high) return at_least + ", " + at_most;
   return bound_text(key, floor) + " to " + bound_text(key, high);
 }
 

@@ -3,6 +3,8 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 #include <utility>
 
 namespace weir {
@@ -55,6 +57,7 @@ public:
       findings_.push_back(place_name_ + ": more than " + std::to_string(visited_max) +
                           " settings, or nested deeper than " + std::to_string(depth_max) +
                           "; does an alias contain itself?");
+    if (findings_.empty()) refuse_doubled();
     if (findings_.empty()) return std::move(settings_);
     std::string text;
     for (const std::string& finding : findings_)
@@ -69,6 +72,14 @@ private:
     return std::any_of(keys.begin(), keys.end(), [&](const config_key& key) {
       return key.path.substr(0, prefix.size()) == prefix;
     });
+  }
+
+  /// "grpo.seed: 1" beside "grpo: {seed: 2}" is one key twice, too.
+  void refuse_doubled() {
+    std::set<std::string_view> seen;
+    for (const setting& one : settings_)
+      if (!seen.insert(one.path).second)
+        findings_.push_back(one.place + ": " + one.path + " is set twice; keep one of them");
   }
 
   [[nodiscard]] std::string place(const YAML::Node& node) const {
@@ -181,8 +192,12 @@ result<std::vector<setting>> read_override(const std::string& assignment) {
   const std::string path = assignment.substr(0, equals);
   const std::string text = assignment.substr(equals + 1);
   try {
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.size() > 1)
+      return failure(errc::invalid_argument,
+                     place + ": the value is several YAML documents; put it in quotes");
     flattening leaves(place, false);
-    leaves.walk(YAML::Load(text), path, 0);
+    leaves.walk(documents.empty() ? YAML::Node() : documents[0], path, 0);
     return leaves.finish();
   } catch (const YAML::Exception& broken) {
     return failure(errc::invalid_argument,

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 namespace weir {
@@ -27,14 +29,28 @@ std::string_view device_name(device_kind kind) {
   return "auto";
 }
 
+/// Reads a file that the user names. Unlike what weir itself writes, it may be a link.
+result<std::vector<std::byte>> read_input(dataplane::disk& storage, const std::string& key,
+                                          const std::string& path, std::uint64_t bytes_max) {
+  std::error_code broken;
+  const std::filesystem::path target = std::filesystem::canonical(path, broken);
+  std::error_code unknown;
+  if (broken && std::filesystem::is_symlink(path, unknown))
+    return failure(errc::not_found,
+                   key + ": " + path + ": the link leads nowhere: " + broken.message());
+  auto bytes = dataplane::read_file(storage, broken ? path : target.string(), bytes_max);
+  if (!bytes) return failure(bytes.error().code, key + ": " + bytes.error().text);
+  return bytes;
+}
+
 /// `block` is "data.train" or "data.validation".
 result<std::shared_ptr<const dataset>>
 read_dataset(dataplane::disk& storage, const dataset_config& source, const std::string& block) {
   if (!source.path)
     return failure(errc::invalid_argument,
                    block + ".path: is not set; name a JSON Lines file of problems");
-  const auto bytes = dataplane::read_file(storage, *source.path, dataset_bytes_max);
-  if (!bytes) return failure(bytes.error().code, block + ".path: " + bytes.error().text);
+  const auto bytes = read_input(storage, block + ".path", *source.path, dataset_bytes_max);
+  if (!bytes) return failure(bytes.error());
   std::string content(reinterpret_cast<const char*>(bytes->data()), bytes->size());
   dataset_options options;
   options.input_key = source.input_key;
@@ -172,8 +188,8 @@ result<kernels::model_config> model_of(dataplane::disk& storage, const run_confi
     return model;
   }
   const std::string path = dataplane::join(*config.policy.model, "config.json");
-  const auto bytes = dataplane::read_file(storage, path, model_file_bytes_max);
-  if (!bytes) return failure(bytes.error().code, "policy.model: " + bytes.error().text);
+  const auto bytes = read_input(storage, "policy.model", path, model_file_bytes_max);
+  if (!bytes) return failure(bytes.error());
   auto read = kernels::parse_config(
       std::string_view(reinterpret_cast<const char*>(bytes->data()), bytes->size()));
   if (!read) return failure(read.error().code, path + ": " + read.error().text);
@@ -192,9 +208,9 @@ result<kernels::float_buffer> read_model(dataplane::disk& storage, const std::st
   std::vector<std::vector<std::byte>> shards;
   for (const dataplane::directory_entry& entry : *names) {
     if (!entry.name.ends_with(".safetensors")) continue;
-    auto bytes =
-        dataplane::read_file(storage, dataplane::join(directory, entry.name), model_file_bytes_max);
-    if (!bytes) return failure(bytes.error().code, "policy.model: " + bytes.error().text);
+    auto bytes = read_input(storage, "policy.model", dataplane::join(directory, entry.name),
+                            model_file_bytes_max);
+    if (!bytes) return failure(std::move(bytes.error()));
     shards.push_back(std::move(*bytes));
   }
   if (shards.empty())

@@ -39,13 +39,19 @@ step_report observer::report_of(const StepFinished& step) {
   report.chunks = step.chunks();
   report.tokens = step.tokens();
   report.masked_tokens = step.masked_tokens();
-  report.events = {{"aborted", since_last_step(counts.groups_aborted)},
-                   {"replaced", since_last_step(counts.prompts_replaced)},
-                   {"promoted", since_last_step(counts.prompts_promoted)},
-                   {"reissued", since_last_step(counts.groups_reissued)}};
   for (std::size_t i = 0; i < drop_reasons; ++i)
     report.dropped.emplace_back(to_string(static_cast<drop_reason>(i)),
                                 since_last_step(counts.groups_dropped[i]));
+  // Both are dropped as stale: ready groups by replay, and groups in flight by the rollout actor.
+  std::uint64_t& stale = report.dropped[static_cast<std::size_t>(drop_reason::stale)].second;
+  const std::uint64_t evicted = stale;
+  const std::uint64_t aborted = since_last_step(counts.groups_aborted);
+  stale += aborted;
+  report.events = {{"evicted", evicted},
+                   {"aborted", aborted},
+                   {"replaced", since_last_step(counts.prompts_replaced)},
+                   {"promoted", since_last_step(counts.prompts_promoted)},
+                   {"reissued", since_last_step(counts.groups_reissued)}};
   report.in_flight = {counts.groups_in_flight.load(), limits_.in_flight};
   report.buffered = {counts.groups_buffered.load(), limits_.buffered};
   report.train_ns = step.train_ns();

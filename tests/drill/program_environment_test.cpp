@@ -127,6 +127,10 @@ TEST_CASE("a judge that is not there is refused before anything is written") {
   const program_end end = job.run();
   CHECK(end.exited_with(1));
   CHECK(end.says("env.command: no-such-judge: is no program along PATH"));
+  job.set("env.command=[/usr]");
+  const program_end folder = job.run();
+  CHECK(folder.exited_with(1));
+  CHECK(folder.says("env.command: /usr: is no file; name a program"));
   CHECK_FALSE(std::filesystem::exists(job.run_directory()));
 }
 

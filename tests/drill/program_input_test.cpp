@@ -66,6 +66,16 @@ TEST_SUITE("drill/input") {
     fs::remove(job.data_path());
     check_refused(job, 1, {"data.train.path", "problems.jsonl"});
   }
+  TEST_CASE("a dataset may be a link, and one that leads nowhere is said to be so") {
+    small_job job;
+    const fs::path target = job.data_path() + ".real";
+    fs::rename(job.data_path(), target);
+    fs::create_symlink(target, job.data_path());
+    CHECK(job.run().exited_with(0));
+    fs::remove_all(job.run_directory());
+    fs::remove(target);
+    check_refused(job, 1, {"data.train.path", "problems.jsonl", "the link leads nowhere"});
+  }
   TEST_CASE("a line that is no JSON is named by its number") {
     small_job job;
     job.write_data(problem_lines(2) + "{\"question\": \"1 + 1 = ?\", \n" + problem_lines(1));

@@ -20,11 +20,12 @@ std::uint64_t number_of(const std::string& line, const std::string& key) {
   return std::stoull(line.substr(place + name.size()));
 }
 
-std::vector<std::string> checkpoint_lines(const small_job& job) {
+/// The lines of metrics about one kind of event.
+std::vector<std::string> metric_lines(const small_job& job, const std::string& event) {
   std::istringstream metrics(content_of(job.run_directory() / "metrics.jsonl"));
   std::vector<std::string> lines;
   for (std::string line; std::getline(metrics, line);)
-    if (line.find("\"event\": \"checkpoint\"") != std::string::npos) lines.push_back(line);
+    if (line.starts_with("{\"event\": \"" + event + "\"")) lines.push_back(line);
   return lines;
 }
 
@@ -40,7 +41,7 @@ TEST_SUITE("drill/report") {
         job.run_failing("generator.decoded=delay:5ms,bundle.section=delay:40ms");
     INFO(end.output);
     REQUIRE(end.exited_with(0));
-    const auto lines = checkpoint_lines(job);
+    const auto lines = metric_lines(job, "checkpoint");
     REQUIRE(lines.size() >= 2);
     for (const std::string& line : lines) {
       CAPTURE(line);
@@ -52,6 +53,26 @@ TEST_SUITE("drill/report") {
       CHECK(number_of(line, "hold_ns") < number_of(line, "write_ns"));
       CHECK(number_of(line, "tokens_while_writing") > 0);
     }
+  }
+
+  TEST_CASE("each step tells what was evicted and aborted since the one before, both as stale") {
+    // Far more is generated than a step of four takes, and the window holds for one version.
+    const small_job job({"async_rl.sampler={name: windowed, max_staleness_versions: 0, "
+                         "max_lookahead_versions: 1}",
+                         "async_rl.max_buffered_rollouts=32", "async_rl.max_inflight_prompts=16",
+                         "grpo.max_num_steps=20"});
+    const program_end end = job.run();
+    INFO(end.output);
+    REQUIRE(end.exited_with(0));
+    const auto lines = metric_lines(job, "step");
+    CHECK(lines.size() == 20);
+    std::uint64_t evicted = 0;
+    for (const std::string& line : lines) {
+      CAPTURE(line);
+      CHECK(number_of(line, "stale") == number_of(line, "evicted") + number_of(line, "aborted"));
+      evicted += number_of(line, "evicted");
+    }
+    CHECK(evicted > 0);
   }
 
   TEST_CASE("data that does not divide by the step ends the run, and the remainder is accounted") {

@@ -54,6 +54,8 @@ TEST_CASE("contradictions of training and policy are refused, naming both keys")
        {"policy.architecture.kv_heads (3)", "policy.architecture.heads (4)"}},
       {{"policy.generation.max_new_tokens=128"},
        {"policy.generation.max_new_tokens (128)", "policy.architecture.context (128)"}},
+      {{"policy.generation.temperature=0.00005"},
+       {"policy.generation.temperature (0.00005)", "0 (greedy)"}},
       {{"policy.warmup.stop_at_reward=0.3"},
        {"policy.warmup.stop_at_reward (0.3)", "policy.warmup.max_steps (0)"}},
   });
@@ -71,6 +73,7 @@ TEST_CASE("contradictions of data and environment are refused, naming both keys"
       {{"env.kind=exact_answer", "env.command=[a]"},
        {"env.command ([\"a\"])", "env.kind (exact_answer)"}},
       {{"env.exact_answer.exact=0.2"}, {"number_credit", "env.exact_answer.exact (0.2)"}},
+      {{"env.exact_answer.digit_credit=1"}, {"digit_credit", "env.exact_answer.exact (1.0)"}},
   });
 }
 

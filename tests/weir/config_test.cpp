@@ -132,7 +132,17 @@ TEST_CASE("a wrong value is refused with place, key, value and what is expected"
       {"data.train.input_key=", "null is not text"},
       {"data.train.input_key=\"\"", "the string \"\" is not text"},
       {"policy.generation.stop=x", "x is not a list of texts"},
-      {"policy.generation.stop=[[x]]", "a list is not a list of texts"},
+      {"policy.generation.stop=[[x]]", "a list is not a list of texts; item 1 is a list"},
+      {"env.command=[a, \"\"]", "a list is not a list of texts; item 2 is the string \"\""},
+      {"policy.optimizer.beta1=1", "1 is not a number (>= 0, < 1)"},
+      {"policy.generation.temperature=1e300", "1e300 is not a number (0 to 10000)"},
+      {"async_rl.rollout_failure.env_timeout_s=0", "0 is not a number (0.001 to 100000000)"},
+      {"async_rl.rollout_failure.env_timeout_s=-1", "-1 is not a number (0.001 to 100000000)"},
+      {"async_rl.stall_watchdog.interval_s=1e-300", "1e-300 is not a number (0.001 to"},
+      {"async_rl.stall_watchdog.stall_timeout_s=1e10", "1e10 is not a number (0.001 to"},
+      {"async_rl.rollout_failure.max_backoff_s=1e10", "1e10 is not a number (0 to 100000000)"},
+      {"checkpointing.save_interval_s=1e300",
+       "1e300 is not a number (0.001 to 100000000), or null"},
       {"async_rl.sampler.name=inorder", "inorder is not one of in_order, weight_fifo, ready_first"},
       {"data_plane.capacity_bytes=1 MB", "1 MB is not a number of bytes such as"},
       {"data_plane.capacity_bytes=99999999999 TiB", "is not a number of bytes"},
@@ -169,6 +179,7 @@ TEST_CASE("an unknown key is answered with the nearest known one, a renamed one 
   CHECK(mentions(contradiction({"grpo"}), {"expected KEY=VALUE"}));
   CHECK(mentions(contradiction({"=1"}), {"expected KEY=VALUE"}));
   CHECK(mentions(contradiction({"grpo.seed=[1"}), {"the value is not YAML"}));
+  CHECK(mentions(contradiction({"grpo.seed=1\n---\n2"}), {"several YAML documents"}));
 }
 
 TEST_CASE("text that is no configuration is refused with its place and reason") {
@@ -187,6 +198,8 @@ TEST_CASE("text that is no configuration is refused with its place and reason") 
 TEST_CASE("a key that stands twice is refused at its second place") {
   CHECK(mentions(refusal("grpo: {seed: 1}\ndata: {}\ngrpo: {seed: 2}\n"),
                  {"run.yaml:3: grpo stands twice"}));
+  CHECK(mentions(refusal("grpo: {seed: 1}\ngrpo.seed: 2\n"),
+                 {"run.yaml:2: grpo.seed is set twice; keep one of them"}));
   CHECK(mentions(refusal("grpo:\n  seed: 1\n  seed: 1\n"), {"run.yaml:3: grpo.seed stands twice"}));
 }
 
@@ -214,6 +227,8 @@ TEST_CASE("a file is read with its directory, and its absence is said") {
   CHECK(missing.error().code == errc::not_found);
   CHECK(mentions(missing.error().text, {"none.yaml: there is no such file"}));
   CHECK(mentions(load_config(directory.path().string(), {}).error().text, {"is a directory"}));
+  std::ofstream(path).close(); // Empty.
+  CHECK(mentions(load_config(path, {}).error().text, {"data.train.path is not set"}));
 }
 
 TEST_CASE("days, hours, minutes and seconds are read strictly") {
