@@ -163,7 +163,7 @@ void payload_rows(const std::string& directory, std::vector<row>& rows) {
     all.insert(all.end(), holds.begin(), holds.end());
     return quantile(std::move(holds), 0.5);
   };
-  std::vector<double> small_holds, middle_holds, large_holds, many_holds;
+  std::vector<double> small_holds, middle_holds, large_holds;
   checkpoint_graph small({.payload_bytes = 4ULL << 20}, directory + "/small");
   const decoding_load load(2);
   const auto hold_small = [&] { return median_hold(small, small_holds); };
@@ -178,18 +178,12 @@ void payload_rows(const std::string& directory, std::vector<row>& rows) {
   rows.push_back(compare(
       {"barrier hold, 4 GiB in 10^6 rows, cores decoding", "us", "4 MiB in 10^4 rows", 1.2,
        better::lower},
-      [&] { return median_hold(large, large_holds); }, hold_small));
+      [&] { return median_hold(large, large_holds); }, hold_small, 15));
   const double slope =
       (rows.back().ours - rows.back().baseline) / (large.payload_mib() - small.payload_mib());
-  checkpoint_graph many({.siblings = 200, .payload_bytes = 256ULL << 20}, directory + "/many");
-  rows.push_back(compare(
-      {"barrier hold, 256 MiB in 10^6 rows, cores decoding", "us", "4 MiB in 10^4 rows", 1.2,
-       better::lower},
-      [&] { return median_hold(many, many_holds); }, hold_small, 15));
   print_holds("holds over 4 MiB", std::move(small_holds));
   print_holds("holds over 256 MiB", std::move(middle_holds));
   print_holds("holds over 4 GiB", std::move(large_holds));
-  print_holds("holds over 10^6 rows", std::move(many_holds));
   std::printf("slope: %.6f us per MiB\n", slope);
 }
 

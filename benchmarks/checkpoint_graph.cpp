@@ -233,7 +233,7 @@ struct checkpoint_graph::parts {
         life(need(directory->raise_incarnation(incarnation(0)))),
         log(std::make_shared<event_log>(
             life, need(dataplane::append_log::open(*storage, directory->events_path(life))))),
-        env({.blocking = {.nice = 19}, .storage = storage.get()}), actors(env, {.life = life}) {
+        env({.blocking = {.nice = 15}, .storage = storage.get()}), actors(env, {.life = life}) {
     owner_states states = synthetic_states(options);
     payload_bytes = states.buffer.rows->stat().live_bytes;
     compose(std::move(states), options.policy_bytes);
