@@ -274,6 +274,8 @@ TEST_SUITE("actors/checked_policy") {
           who + "5, and it declared that it does not stamp");
     plays.stamps = true;
     CHECK(text_of((*wrapped(plays))->stamp(2)) == who + "5, the batch before it is for 6");
+    plays.stamp = [](std::int64_t) { return 4; };
+    CHECK(text_of((*wrapped(plays))->stamp(2)) == who + "4, the batch before it is for 4");
     plays.stamp = [](std::int64_t index) { return index - 3; };
     CHECK(text_of((*wrapped(plays))->stamp(2)) == who + "-1, which is no step");
     plays.stamp = [](std::int64_t index) { return index + 1; };

@@ -191,6 +191,21 @@ TEST_SUITE("actors/sampler_reserve") {
     CHECK(replay.promote(0, 0, log.stream, 6)->group == group_id(7));
   }
 
+  TEST_CASE("of several later steps the furthest lends, whichever finished first") {
+    event_log log;
+    sampler_state sampler = with_spares(log);
+    replay_state replay(policy_of("in_order", 1), {});
+    REQUIRE(sampler.version_live(weight_version(1)));
+    std::ignore = admit_batch(sampler, 9, 3, log);
+    finish_group(sampler, replay, group_id(7), weight_version(0), log);
+    finish_group(sampler, replay, group_id(10), weight_version(1), log);
+    const auto lender = replay.promote(0, 0, log.stream, 6);
+    REQUIRE(lender.has_value());
+    CHECK(lender->group == group_id(10));
+    CHECK(lender->target_step == 2);
+    CHECK(replay.promote(0, 0, log.stream, 6)->group == group_id(7));
+  }
+
   TEST_CASE("a debt is not owed by a group that took nobody's place") {
     event_log log;
     sampler_state state = with_spares(log);
