@@ -1,6 +1,5 @@
 #include "messages/frame.hpp"
 
-#include "messages/block_pool.hpp"
 #include "messages/limits.hpp"
 #include "messages/message_list.hpp"
 
@@ -119,35 +118,27 @@ result<wire_header> read_header(std::span<const std::byte> bytes) {
   return header;
 }
 
-/// Copies and verifies the FlatBuffer of a declared type.
-result<flatbuffers::DetachedBuffer> read_payload(const detail::message_entry& entry,
-                                                 std::span<const std::byte> bytes) {
-  auto* const memory = new std::uint8_t[std::max<std::size_t>(bytes.size(), 1)];
-  flatbuffers::DetachedBuffer copy(nullptr, false, memory, 0, memory, bytes.size());
+/// A payload with a copy of the bytes.
+payload_ptr copied_payload(message_type type, std::span<const std::byte> bytes,
+                           std::vector<attachment>&& attachments) {
+  detail::payload_memory blocks;
+  std::uint8_t* const memory = blocks.allocate(bytes.size());
   if (!bytes.empty()) std::memcpy(memory, bytes.data(), bytes.size());
   count_copy(bytes.size());
-  flatbuffers::Verifier verifier(copy.data(), copy.size(), limits::verifier_depth_max,
-                                 limits::verifier_tables_max);
+  return detail::payload_in(memory, bytes.size(), type, {memory, bytes.size()},
+                            std::move(attachments));
+}
+
+/// Whether the payload is a FlatBuffer of its declared type.
+result<void> verify(const detail::message_entry& entry, const payload& read) {
+  flatbuffers::Verifier verifier(read.bytes().data(), read.bytes().size(),
+                                 limits::verifier_depth_max, limits::verifier_tables_max);
   if (!entry.verify(verifier))
     return failure(errc::corrupt, "frame: the payload is not a valid " + std::string(entry.name));
-  return copy;
+  return {};
 }
-
-class block_memory final : public flatbuffers::Allocator {
-public:
-  std::uint8_t* allocate(std::size_t bytes) override {
-    return static_cast<std::uint8_t*>(take_block(bytes));
-  }
-  void deallocate(std::uint8_t* memory, std::size_t bytes) override { give_block(memory, bytes); }
-};
 
 } // namespace
-
-flatbuffers::Allocator& detail::payload_memory() noexcept {
-  // Never destroyed: payloads may be dropped by destructors of static objects.
-  static block_memory& memory = *new block_memory;
-  return memory;
-}
 
 attachment copy_attachment(std::span<const std::byte> bytes) {
   constexpr std::align_val_t alignment{limits::tensor_alignment_bytes};
@@ -247,9 +238,9 @@ result<frame> decode(std::span<const std::byte> bytes) {
                                       ": its parts do not fill the " +
                                       std::to_string(bytes.size()) + " bytes that came");
 
-  auto buffer = read_payload(*entry, payload_bytes);
-  if (!buffer) return failure(std::move(buffer.error()));
   frame value;
+  value.content = copied_payload(entry->type, payload_bytes, std::move(attachments));
+  if (auto valid = verify(*entry, *value.content); !valid) return failure(std::move(valid.error()));
   value.header.request_id = header->request_id;
   value.header.trace_id = header->trace_id;
   value.header.deadline_ns = header->deadline_ns;
@@ -263,8 +254,6 @@ result<frame> decode(std::span<const std::byte> bytes) {
                           header->lease_step,
                           {header->lease_epoch[0], header->lease_epoch[1], header->lease_epoch[2]},
                           header->lease_settled_before};
-  value.content =
-      std::make_shared<const payload>(entry->type, std::move(*buffer), std::move(attachments));
   return value;
 }
 

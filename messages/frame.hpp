@@ -12,6 +12,7 @@
 /// padded to 64.
 #pragma once
 
+#include "messages/block_pool.hpp"
 #include "messages/error.hpp"
 #include "messages/ids.hpp"
 #include "messages/traits.hpp"
@@ -20,6 +21,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace weir {
@@ -62,30 +64,95 @@ struct envelope {
   lease_stamp lease;
 };
 
-/// One immutable FlatBuffer, its type, its attachments.
+/// One immutable FlatBuffer, its type, its attachments. It lies in one block with its bytes, which
+/// goes with the last reference.
 class payload {
 public:
-  payload(message_type type, flatbuffers::DetachedBuffer buffer,
-          std::vector<attachment> attachments)
-      : type_(type), buffer_(std::move(buffer)), attachments_(std::move(attachments)) {}
+  /// @pre the bytes live as long
+  payload(message_type type, std::span<const std::uint8_t> bytes,
+          std::vector<attachment>&& attachments) noexcept
+      : type_(type), bytes_(bytes), attachments_(std::move(attachments)) {}
 
   [[nodiscard]] message_type type() const noexcept { return type_; }
-  [[nodiscard]] std::span<const std::uint8_t> bytes() const noexcept {
-    return {buffer_.data(), buffer_.size()};
-  }
+  [[nodiscard]] std::span<const std::uint8_t> bytes() const noexcept { return bytes_; }
   [[nodiscard]] std::span<const attachment> attachments() const noexcept { return attachments_; }
 
 private:
   message_type type_;
-  flatbuffers::DetachedBuffer buffer_;
+  std::span<const std::uint8_t> bytes_;
   std::vector<attachment> attachments_;
 };
 
 using payload_ptr = std::shared_ptr<const payload>;
 
 namespace detail {
-/// Where builders take the bytes of a payload from: recycled blocks.
-[[nodiscard]] flatbuffers::Allocator& payload_memory() noexcept;
+
+/// Where the builder of a payload takes its bytes from: recycled blocks, each with room for the
+/// payload in front. May go before the payload does.
+class payload_memory final : public flatbuffers::Allocator {
+public:
+  /// A payload and its reference counts.
+  static constexpr std::size_t head_bytes = 80;
+
+  std::uint8_t* allocate(std::size_t bytes) override {
+    return static_cast<std::uint8_t*>(take_block(head_bytes + bytes)) + head_bytes;
+  }
+  void deallocate(std::uint8_t* memory, std::size_t bytes) override {
+    give_block(memory - head_bytes, head_bytes + bytes);
+  }
+};
+
+/// The head of one block, for the one object that `std::allocate_shared` asks for; gives the whole
+/// block back.
+template <class T>
+class head_allocator {
+public:
+  using value_type = T;
+
+  head_allocator(void* block, std::size_t block_bytes) noexcept
+      : block_(block), block_bytes_(block_bytes) {}
+  template <class Other>
+  head_allocator(const head_allocator<Other>& other) noexcept // NOLINT(google-explicit-constructor)
+      : block_(other.block()), block_bytes_(other.block_bytes()) {}
+
+  [[nodiscard]] void* block() const noexcept { return block_; }
+  [[nodiscard]] std::size_t block_bytes() const noexcept { return block_bytes_; }
+  [[nodiscard]] T* allocate(std::size_t) noexcept {
+    static_assert(sizeof(T) <= payload_memory::head_bytes);
+    static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
+    return static_cast<T*>(block_);
+  }
+  void deallocate(T* memory, std::size_t) noexcept { give_block(memory, block_bytes_); }
+  friend bool operator==(const head_allocator& a, const head_allocator& b) noexcept {
+    return a.block_ == b.block_;
+  }
+
+private:
+  void* block_;
+  std::size_t block_bytes_;
+};
+
+/// The payload of what lies in `memory`, which it takes over with all its `reserved` bytes. @pre
+/// the memory is of a `payload_memory`, and the bytes are a part of it
+[[nodiscard]] inline payload_ptr payload_in(std::uint8_t* memory, std::size_t reserved,
+                                            message_type type, std::span<const std::uint8_t> bytes,
+                                            std::vector<attachment>&& attachments) {
+  const head_allocator<payload> head(memory - payload_memory::head_bytes,
+                                     payload_memory::head_bytes + reserved);
+  return std::allocate_shared<const payload>(head, type, bytes, std::move(attachments));
+}
+
+/// The payload of what a builder has finished. @pre the builder's memory is a `payload_memory`
+[[nodiscard]] inline payload_ptr payload_of(message_type type,
+                                            flatbuffers::FlatBufferBuilder& builder,
+                                            std::vector<attachment>&& attachments = {}) {
+  const std::size_t used = builder.GetSize();
+  std::size_t reserved = 0;
+  std::size_t offset = 0;
+  std::uint8_t* const memory = builder.ReleaseRaw(reserved, offset);
+  return payload_in(memory, reserved, type, {memory + offset, used}, std::move(attachments));
+}
+
 } // namespace detail
 
 /// Envelope and payload: what actors send. Copying shares the payload.

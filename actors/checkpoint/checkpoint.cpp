@@ -55,10 +55,10 @@ std::int64_t nanoseconds(std::chrono::nanoseconds duration) {
 checkpoint::checkpoint(context ctx, checkpoint_options options, checkpoint_peers peers,
                        checkpoint_services services)
     : actor(ctx), options_(std::move(options)), peers_(std::move(peers)), self_(std::move(ctx)),
-      services_(std::move(services)),
-      barrier_(options_.barrier, life(), ++services_.lives->begun, peers_.origins, peers_.owners,
-               options_.restored && services_.lives->begun == 1),
-      schedule_(options_.schedule, clock().now()), fenced_(services_.lives->begun == 1) {
+      services_(std::move(services)), number_(++services_.lives->begun),
+      barrier_(options_.barrier, life(), number_, peers_.origins, peers_.owners,
+               options_.restored && number_ == 1),
+      schedule_(options_.schedule, clock().now()), fenced_(number_ == 1) {
   if (!services_.lives->events) services_.lives->events.emplace(*services_.log, name());
   serve(&checkpoint::on_request);
   serve(&checkpoint::on_periodic);
@@ -113,7 +113,7 @@ result<void> checkpoint::find_participants() {
 /// Gates that are closed for an epoch of the life before open, and its captures are dropped: nobody
 /// waits for the hold limit. An epoch without a number is above all of that life, and below ours.
 task<void> checkpoint::abort_earlier_life() {
-  const epoch_id above{life().value, services_.lives->begun, 0};
+  const epoch_id above{life().value, number_, 0};
   AbortEpochT note;
   note.epoch = wire_epoch(above);
   const auto told = pack(note);

@@ -132,6 +132,7 @@ private:
   std::map<std::string, handle<origin_protocol>> origins_;
   std::map<std::string, handle<owner_protocol>> owners_;
   const checkpoint_services services_;
+  const std::uint64_t number_; ///< Of this life among those of the actor, from 1.
   barrier_state barrier_;
   schedule_state schedule_;
   std::map<std::uint64_t, ticket> tickets_;

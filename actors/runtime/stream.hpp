@@ -22,12 +22,19 @@ class [[nodiscard]] item_awaiter final : public item_waiter {
 public:
   using item_waiter::item_waiter;
   [[nodiscard]] result<std::optional<message<Item>>> await_resume() {
-    auto item = take_item();
-    if (!item) return failure(std::move(item.error()));
-    if (*item == nullptr) return std::optional<message<Item>>();
-    auto viewed = view_as<Item>(std::move(*item));
-    if (!viewed) return failure(std::move(viewed.error()));
-    return std::optional<message<Item>>(std::move(*viewed));
+    using read = result<std::optional<message<Item>>>;
+    payload_ptr item = take_item();
+    if (item == nullptr) [[unlikely]]
+      return none();
+    if (item->type() != message_traits<Item>::type) [[unlikely]]
+      return failure(std::move(view_as<Item>(std::move(item)).error()));
+    return read(tl::in_place, std::in_place, std::move(item));
+  }
+
+private:
+  [[gnu::noinline]] result<std::optional<message<Item>>> none() const {
+    if (auto fine = ended(); !fine) return failure(std::move(fine.error()));
+    return std::optional<message<Item>>();
   }
 };
 

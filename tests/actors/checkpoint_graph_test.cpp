@@ -2,6 +2,7 @@
 /// held too long does to a checkpoint.
 #include "actors/checkpoint/participant.hpp"
 #include "actors/protocols.hpp"
+#include "actors/runtime/detail/relay.hpp"
 #include "actors/runtime/simulation.hpp"
 #include "examples/compose/run_parts.hpp"
 #include "tests/support/temp_dir.hpp"
@@ -145,6 +146,24 @@ TEST_SUITE("actors/checkpoint_graph") {
     run.mutate();
     run.pass(10s);
     CHECK(run.bundles() == std::set<std::string>{"step_0", "step_0.1", "step_0.2"});
+    CHECK(run.system.stop());
+  }
+
+  // The life after a restore has a bundle as good as a new one; the checkpoint actor that is
+  // restarted within it does not know what the one before published.
+  TEST_CASE("what was restored is not written again, unless the checkpoint actor is another one") {
+    checkpoint_options options;
+    options.restored = true;
+    held_run run({{"holder"}, {"holder"}, {}}, options);
+    REQUIRE(run.system.start());
+    REQUIRE(run.request());
+    CHECK(run.bundles().empty());
+    detail::end_as_failure(run.keeper.where(), error{errc::internal, "a test ends it"});
+    run.pass(5s);
+    REQUIRE(run.request());
+    CHECK(run.bundles() == std::set<std::string>{"step_0"});
+    REQUIRE(run.request());
+    CHECK(run.bundles() == std::set<std::string>{"step_0"});
     CHECK(run.system.stop());
   }
 

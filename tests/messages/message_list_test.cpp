@@ -22,11 +22,11 @@ const detail::message_list own_list(own_entries);
 
 /// A frame of that type. Its table has no fields, as a Probe has none.
 frame own_frame() {
-  flatbuffers::FlatBufferBuilder builder(64);
+  detail::payload_memory memory;
+  flatbuffers::FlatBufferBuilder builder(64, &memory);
   builder.Finish(CreateProbe(builder));
   frame sent;
-  sent.content =
-      std::make_shared<const payload>(own_type, builder.Release(), std::vector<attachment>());
+  sent.content = detail::payload_of(own_type, builder);
   return sent;
 }
 

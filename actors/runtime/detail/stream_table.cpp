@@ -9,17 +9,14 @@
 namespace weir::detail {
 
 namespace {
-// Enough for a message to cost little beside its items, few enough for a consumer on another core
-// to begin while the producer still pushes.
-constexpr std::size_t batch_items_max = 64;
-
-/// Another core wrote what the next reads will look at: the payload of one item, the bytes of an
-/// item before it.
+/// Another core wrote what the next reads will look at: a payload, and its bytes behind it.
 void fetch_ahead(std::span<const payload_ptr> coming) noexcept {
-  constexpr std::size_t payloads_ahead = 6;
-  constexpr std::size_t bytes_ahead = 3;
-  if (coming.size() > payloads_ahead) __builtin_prefetch(coming[payloads_ahead].get());
-  if (coming.size() > bytes_ahead) __builtin_prefetch(coming[bytes_ahead]->bytes().data());
+  constexpr std::size_t payloads_ahead = 4;
+  constexpr std::size_t line_bytes = 64;
+  if (coming.size() <= payloads_ahead) return;
+  const auto* const at = reinterpret_cast<const std::byte*>(coming[payloads_ahead].get());
+  for (std::size_t line = 0; line < 3; ++line)
+    __builtin_prefetch(at + line * line_bytes);
 }
 } // namespace
 
@@ -102,14 +99,12 @@ void stream_inbox::receive(const address& from, parcel& came) {
   if (waiter_ != nullptr && ready()) waiter_->ready();
 }
 
-result<payload_ptr> stream_inbox::take() {
-  if (batches_.empty()) {
-    if (reason_ != nullptr) return failure(*reason_);
-    return payload_ptr();
-  }
-  fetch_ahead(std::span(batches_.front()).subspan(next_));
-  payload_ptr item = std::move(batches_.front()[next_]);
-  if (++next_ == batches_.front().size()) {
+payload_ptr stream_inbox::take() {
+  if (batches_.empty()) return {};
+  std::vector<payload_ptr>& batch = batches_.front();
+  fetch_ahead(std::span(batch).subspan(next_));
+  payload_ptr item = std::move(batch[next_]);
+  if (++next_ == batch.size()) {
     batches_.pop_front();
     next_ = 0;
   }
@@ -120,15 +115,6 @@ result<payload_ptr> stream_inbox::take() {
 
 std::string stream_inbox::producer_name() const {
   return producer_ ? name_of(producer_) : std::string("a producer to come");
-}
-
-item_waiter::~item_waiter() {
-  if (reader_ != nullptr && inbox_.waiter_ == this) inbox_.waiter_ = nullptr;
-}
-
-bool item_waiter::await_ready() noexcept {
-  late_ = limit_.duration.count() <= 0;
-  return late_ || inbox_.ready();
 }
 
 std::string item_waiter::describe_wait(std::chrono::nanoseconds now) const {
@@ -155,11 +141,12 @@ void item_waiter::expired() noexcept {
   ready();
 }
 
-result<payload_ptr> item_waiter::take_item() {
-  if (late_ && !inbox_.ready())
+result<void> item_waiter::ended() const {
+  if (!inbox_.ended_)
     return failure(errc::timed_out, "no item of the stream from " + inbox_.producer_name() +
                                         " within " + to_string(limit_));
-  return inbox_.take();
+  if (inbox_.reason_ != nullptr) return failure(*inbox_.reason_);
+  return {};
 }
 
 std::optional<std::chrono::nanoseconds> stream_inbox::read_since() const noexcept {
@@ -179,13 +166,11 @@ void stream_table::add_waits(std::chrono::nanoseconds age, std::vector<long_wait
 
 // The producer's end.
 
-bool credit_awaiter::await_ready() {
-  if (to_ == nullptr) {
-    outcome_ = failure(errc::unavailable, "the stream has no producer end: it was moved or ended");
-    return true;
-  }
-  outcome_ = to_->try_push(item_);
-  return outcome_.has_value() || outcome_.error().code != errc::exhausted;
+void credit_awaiter::refuse() {
+  if (to_ == nullptr)
+    refused_ = error{errc::unavailable, "the stream has no producer end: it was moved or ended"};
+  else
+    refused_ = to_->unread();
 }
 
 std::string credit_awaiter::describe_wait(std::chrono::nanoseconds) const {
@@ -212,7 +197,7 @@ stream_source::~stream_source() {
     end(std::make_shared<const error>(
         error{errc::cancelled, "the producer was cancelled", name_of(table_.self())}));
   while (auto* writer = writers_.pop_front()) {
-    writer->outcome_ = failure(errc::cancelled, "the stream was ended while an item waited");
+    writer->refused_ = error{errc::cancelled, "the stream was ended while an item waited"};
     writer->wake();
   }
   table_.sources_.erase(id_);
@@ -226,29 +211,31 @@ parcel stream_source::addressed(parcel_kind kind) const {
   return sent;
 }
 
-namespace {
 /// Why nothing goes in any more.
-error unread_by(const address& reader) {
-  if (!reader) return error{errc::unavailable, "no actor of this graph reads the stream"};
-  std::string consumer = name_of(reader);
+error stream_source::unread() const {
+  if (!consumer_) return error{errc::unavailable, "no actor of this graph reads the stream"};
+  std::string consumer = name_of(consumer_);
   std::string text = consumer + " does not read the stream any more, or never read this one";
   return error{errc::unavailable, std::move(text), std::move(consumer)};
 }
-} // namespace
 
 result<void> stream_source::try_push(payload_ptr& item) {
-  if (cancelled_ || ended_) return failure(unread_by(consumer_));
-  if (credit_ == 0)
+  result<void> accepted;
+  switch (offer(item)) {
+  case push_outcome::accepted:
+    break;
+  case push_outcome::without_credit:
     return failure(errc::exhausted, "the stream has no credit: its consumer is behind");
-  --credit_;
-  if (batch_.empty()) {
-    // The next batch is taken to be as long as the last one.
-    batch_.reserve(last_batch_);
-    queue_of(table_.self()).send_later(*this);
+  case push_outcome::without_consumer:
+    return failure(unread());
   }
-  batch_.push_back(std::move(item));
-  if (batch_.size() == batch_items_max) depart();
-  return {};
+  return accepted;
+}
+
+void stream_source::begin_batch() {
+  // The next batch is taken to be as long as the last one.
+  batch_.reserve(last_batch_);
+  queue_of(table_.self()).send_later(*this);
 }
 
 void stream_source::depart() noexcept {
@@ -272,8 +259,9 @@ void stream_source::end(std::shared_ptr<const error> reason) {
 
 void stream_source::admit_writers() {
   while (auto* writer = writers_.front()) {
-    writer->outcome_ = try_push(writer->item_);
-    if (!writer->outcome_ && writer->outcome_.error().code == errc::exhausted) return;
+    const push_outcome outcome = offer(writer->item_);
+    if (outcome == push_outcome::without_credit) return;
+    if (outcome == push_outcome::without_consumer) writer->refuse();
     writer->wake();
   }
 }

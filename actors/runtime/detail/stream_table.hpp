@@ -32,9 +32,9 @@ public:
   item_waiter(stream_inbox& inbox, deadline_after limit) noexcept : inbox_(inbox), limit_(limit) {}
   item_waiter(const item_waiter&) = delete;
   item_waiter& operator=(const item_waiter&) = delete;
-  ~item_waiter() override;
+  inline ~item_waiter() override;
 
-  [[nodiscard]] bool await_ready() noexcept;
+  [[nodiscard]] inline bool await_ready() noexcept;
   template <class Promise>
   void await_suspend(std::coroutine_handle<Promise> reader,
                      std::source_location where = std::source_location::current()) {
@@ -42,8 +42,10 @@ public:
   }
 
 protected:
-  /// The next item; null at the end of the stream.
-  [[nodiscard]] result<payload_ptr> take_item();
+  /// The next item; null when there is none.
+  [[nodiscard]] inline payload_ptr take_item();
+  /// Why there is none: the end of the stream, or an error.
+  [[nodiscard]] result<void> ended() const;
 
 private:
   friend class stream_inbox;
@@ -83,7 +85,8 @@ private:
   /// A stream has one producer: another one is told that nobody listens to it.
   void refuse(const address& second, std::uint64_t source);
   [[nodiscard]] bool ready() const noexcept { return !batches_.empty() || ended_; }
-  [[nodiscard]] result<payload_ptr> take();
+  /// The next item that has come; null when none has.
+  [[nodiscard]] payload_ptr take();
 
   stream_table& table_;
   std::uint64_t id_;
@@ -98,29 +101,53 @@ private:
   item_waiter* waiter_ = nullptr;
 };
 
-/// A push that waits for credit.
+inline item_waiter::~item_waiter() {
+  if (reader_ != nullptr && inbox_.waiter_ == this) inbox_.waiter_ = nullptr;
+}
+
+inline bool item_waiter::await_ready() noexcept {
+  late_ = limit_.duration.count() <= 0;
+  return late_ || inbox_.ready();
+}
+
+inline payload_ptr item_waiter::take_item() {
+  return inbox_.take();
+}
+
+/// What became of an item that was pushed.
+enum class push_outcome : std::uint8_t { accepted, without_credit, without_consumer };
+
+/// A push that waits for credit. No outcome is a `result` before somebody reads it: making one
+/// costs more than the push.
 class [[nodiscard]] credit_awaiter final : public wait_node, private described_wait {
 public:
   credit_awaiter(stream_source* to, payload_ptr item) noexcept : to_(to), item_(std::move(item)) {}
   credit_awaiter(const credit_awaiter&) = delete;
   credit_awaiter& operator=(const credit_awaiter&) = delete;
 
-  [[nodiscard]] bool await_ready();
+  [[nodiscard]] inline bool await_ready();
   template <class Promise>
   void await_suspend(std::coroutine_handle<Promise> writer,
                      std::source_location where = std::source_location::current()) noexcept {
     wait(writer.promise(), where);
   }
-  [[nodiscard]] result<void> await_resume() { return std::move(outcome_); }
+  [[nodiscard]] result<void> await_resume() {
+    if (refused_) [[unlikely]]
+      return failure(std::move(*refused_));
+    result<void> accepted; // Not `{}`, which would set all bytes of its error to zero.
+    return accepted;
+  }
 
 private:
   friend class stream_source;
   void wait(promise_base& writer, std::source_location where) noexcept;
   [[nodiscard]] std::string describe_wait(std::chrono::nanoseconds now) const override;
 
+  void refuse();
+
   stream_source* to_;
   payload_ptr item_;
-  result<void> outcome_;
+  std::optional<error> refused_;
 };
 
 /// The producer's end.
@@ -132,8 +159,18 @@ public:
   /// Not finished: the consumer is told that the producer was cancelled.
   ~stream_source();
 
-  /// Moves from `item` when it goes in. errc::exhausted without credit, errc::unavailable without
-  /// consumer.
+  /// Moves from `item` when it is accepted.
+  [[nodiscard]] push_outcome offer(payload_ptr& item) {
+    if (cancelled_ || ended_) [[unlikely]]
+      return push_outcome::without_consumer;
+    if (credit_ == 0) return push_outcome::without_credit;
+    --credit_;
+    if (batch_.empty()) begin_batch();
+    batch_.push_back(std::move(item));
+    if (batch_.size() == batch_items_max) depart();
+    return push_outcome::accepted;
+  }
+  /// The same; errc::exhausted without credit, errc::unavailable without consumer.
   [[nodiscard]] result<void> try_push(payload_ptr& item);
   void end(std::shared_ptr<const error> reason);
   [[nodiscard]] bool cancelled() const noexcept { return cancelled_; }
@@ -142,8 +179,14 @@ private:
   friend class credit_awaiter;
   friend class stream_table;
 
+  // Enough for a message to cost little beside its items, few enough for a consumer on another core
+  // to begin while the producer still pushes.
+  static constexpr std::size_t batch_items_max = 64;
+
   void receive(parcel& came);
+  void begin_batch();
   void depart() noexcept override;
+  [[nodiscard]] error unread() const;
   [[nodiscard]] parcel addressed(parcel_kind kind) const;
   void admit_writers();
 
@@ -158,6 +201,13 @@ private:
   std::size_t last_batch_ = 0;     ///< How many items the last batch had: so much is reserved.
   wait_list<credit_awaiter> writers_;
 };
+
+inline bool credit_awaiter::await_ready() {
+  const push_outcome outcome = to_ != nullptr ? to_->offer(item_) : push_outcome::without_consumer;
+  if (outcome == push_outcome::without_consumer) [[unlikely]]
+    refuse();
+  return outcome != push_outcome::without_credit;
+}
 
 /// All stream ends of one actor.
 class stream_table {
