@@ -123,7 +123,7 @@ TEST_SUITE("actors/reconcile") {
     check_refused(
         [](run& r) {
           add_ready(r, 1, 4);
-          r.ledger.dispatch_index = 1;
+          r.ledger.dispatch_index = 3;
         },
         "older than its work");
     check_refused([](run& r) { r.ledger.live_version = weight_version(1); }, "version 1 was live");
