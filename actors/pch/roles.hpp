@@ -1,4 +1,4 @@
-/// What most units of the role actors and their tests read first; see runtime.hpp.
+/// What most units of the role actors and of their tests read first.
 #pragma once
 
 #include "actors/checkpoint/participant.hpp"
