@@ -333,7 +333,7 @@ result<void> graph::wait_blocking(std::optional<std::chrono::nanoseconds> limit)
   if (!simulated()) return wait_on_threads(limit);
   const auto begun = current_time();
   const auto over = [&] { return limit && current_time() - begun > *limit; };
-  drive([&] { return core_->outcome().has_value() || over(); });
+  drive([&] { return core_->over() || over(); });
   if (auto ended = core_->outcome()) return std::move(*ended);
   if (!over()) return stuck();
   return not_ended(*limit);

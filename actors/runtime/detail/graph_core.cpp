@@ -35,6 +35,7 @@ void graph_core::failed(const std::string& actor, error reason) {
   {
     const std::lock_guard guard(mutex_);
     if (!failure_) failure_ = std::move(reason);
+    over_ = true;
   }
   changed_.notify_all();
 }
@@ -43,6 +44,7 @@ void graph_core::finished() {
   {
     const std::lock_guard guard(mutex_);
     finished_ = true;
+    over_ = true;
   }
   changed_.notify_all();
 }
@@ -61,7 +63,7 @@ void graph_core::ended(const std::string& actor) {
 
 result<void> graph_core::wait_finished(std::optional<std::chrono::nanoseconds> limit) {
   std::unique_lock lock(mutex_);
-  const auto over = [this] { return finished_ || failure_.has_value(); };
+  const auto over = [this] { return this->over(); };
   if (!limit)
     changed_.wait(lock, over);
   else if (!changed_.wait_for(lock, *limit, over))

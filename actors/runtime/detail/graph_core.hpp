@@ -6,6 +6,7 @@
 #include "actors/runtime/world.hpp"
 #include "messages/ids.hpp"
 
+#include <atomic>
 #include <condition_variable>
 #include <map>
 #include <mutex>
@@ -41,6 +42,8 @@ public:
   [[nodiscard]] result<void> wait_finished(std::optional<std::chrono::nanoseconds> limit);
   /// Waits until this actor has ended; false when the time is over.
   [[nodiscard]] bool wait_ended(const std::string& actor, std::chrono::nanoseconds limit);
+  /// Whether the run has ended: `outcome` has something to say. Costs a read.
+  [[nodiscard]] bool over() const noexcept { return over_; }
   /// The end of the run, once there is one.
   [[nodiscard]] std::optional<result<void>> outcome() const;
   [[nodiscard]] bool running(const std::string& actor) const;
@@ -57,6 +60,7 @@ private:
   std::map<std::string, bool> running_;
   std::optional<error> failure_;
   bool finished_ = false;
+  std::atomic<bool> over_ = false; ///< Finished or failed.
 };
 
 } // namespace weir::detail

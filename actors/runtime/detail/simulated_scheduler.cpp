@@ -133,9 +133,13 @@ std::size_t simulated_scheduler::draw(std::size_t bound) noexcept {
   return static_cast<std::size_t>(((random_.next() >> 32U) * bound) >> 32U);
 }
 
-void simulated_scheduler::mix(std::uint64_t value) noexcept {
-  hash_ = (hash_ ^ value) * 0x9e3779b97f4a7c15ULL;
-  hash_ ^= hash_ >> 32U;
+void simulated_scheduler::remember(const traced& line) {
+  if (newest_.size() < options_.trace_depth) {
+    newest_.push_back(line);
+    return;
+  }
+  newest_[oldest_] = line;
+  if (++oldest_ == newest_.size()) oldest_ = 0;
 }
 
 void simulated_scheduler::trace(std::uint32_t from, std::uint32_t to, const parcel& read) {
@@ -143,18 +147,17 @@ void simulated_scheduler::trace(std::uint32_t from, std::uint32_t to, const parc
   const payload_ptr& content = read.items.empty() ? read.value.content : read.items.front();
   const message_type type = content ? content->type() : message_type();
   const envelope& header = read.value.header;
-  mix(std::uint64_t(from) << 32U | to);
-  mix(std::uint64_t(read.items.size()) << 40U | std::uint64_t(type.value) << 8U |
-      static_cast<std::uint64_t>(read.kind));
-  mix(header.request_id);
-  mix(header.lease.transaction << 32U | header.lease.step);
-  mix(static_cast<std::uint64_t>(now_.count()));
-  if (options_.trace_depth == 0) return;
-  const traced line{now_, from, to, read.kind, type, header.is_reply};
-  if (newest_.size() < options_.trace_depth)
-    newest_.push_back(line);
-  else
-    newest_[(messages_ - 1) % options_.trace_depth] = line;
+  const std::uint64_t content_of = std::uint64_t(read.items.size()) << 40U |
+                                   std::uint64_t(type.value) << 8U |
+                                   static_cast<std::uint64_t>(read.kind);
+  hash_ ^= (std::uint64_t(from) << 32U | to) * 0x9e3779b97f4a7c15ULL;
+  hash_ += content_of * 0xbf58476d1ce4e5b9ULL;
+  hash_ ^= header.request_id * 0x94d049bb133111ebULL;
+  hash_ += (header.lease.transaction << 32U | header.lease.step) * 0xd6e8feb86659fd93ULL;
+  hash_ ^= static_cast<std::uint64_t>(now_.count()) * 0xa0761d6478bd642fULL;
+  hash_ *= 0x9e3779b97f4a7c15ULL;
+  hash_ ^= hash_ >> 32U;
+  if (options_.trace_depth != 0) remember({now_, from, to, read.kind, type, header.is_reply});
 }
 
 namespace {
@@ -193,10 +196,7 @@ std::string_view name_of_kind(parcel_kind kind) {
 
 std::string simulated_scheduler::describe() const {
   std::vector<traced> lines = newest_;
-  if (messages_ > lines.size() && !lines.empty()) {
-    const auto oldest = static_cast<std::ptrdiff_t>(messages_ % lines.size());
-    std::ranges::rotate(lines, lines.begin() + oldest);
-  }
+  std::ranges::rotate(lines, lines.begin() + static_cast<std::ptrdiff_t>(oldest_));
   const auto name = [this](std::uint32_t number) {
     return number == 0 ? std::string("-") : names_[number - 1];
   };

@@ -95,7 +95,7 @@ private:
   [[nodiscard]] std::size_t draw(std::size_t bound) noexcept;
   void begin_job(std::function<void()> job);
   void job_ended();
-  void mix(std::uint64_t value) noexcept;
+  void remember(const traced& line);
 
   const schedule_options options_;
   random_source random_;
@@ -110,6 +110,7 @@ private:
   std::size_t jobs_running_ = 0;
   std::vector<std::string> names_;
   std::vector<traced> newest_; ///< A ring of `trace_depth`.
+  std::size_t oldest_ = 0;     ///< In it, once it is full.
 };
 
 } // namespace weir::detail
