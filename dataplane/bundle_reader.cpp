@@ -33,16 +33,8 @@ result<read_manifest> read_manifest_of(disk& storage, const std::string& directo
 
 /// Reads a whole file through one buffer and compares it with its manifest.
 result<void> verify_file(disk& storage, const std::string& path, const manifest_file& expected) {
-  auto opened = storage.open(path);
-  if (!opened && opened.error().code == errc::not_found)
-    return failure(errc::corrupt, path + ": missing");
-  if (!opened) return failure(std::move(opened.error()));
-  const auto bytes = (*opened)->size();
-  if (!bytes) return failure(bytes.error());
-  if (*bytes != expected.bytes)
-    return failure(errc::corrupt, path + ": has " + std::to_string(*bytes) +
-                                      " bytes, and the manifest says " +
-                                      std::to_string(expected.bytes));
+  const auto opened = open_listed_file(storage, path, expected);
+  if (!opened) return failure(opened.error());
   checksum_stream checksum;
   std::vector<std::byte> chunk(std::min<std::uint64_t>(chunk_bytes, expected.bytes));
   for (std::uint64_t offset = 0; offset < expected.bytes;) {
@@ -122,6 +114,21 @@ incarnation incarnation_of_remains(disk& storage, const std::string& path,
 }
 
 } // namespace
+
+result<std::unique_ptr<file>> open_listed_file(disk& storage, const std::string& path,
+                                               const manifest_file& expected) {
+  auto opened = storage.open(path);
+  if (!opened && opened.error().code == errc::not_found)
+    return failure(errc::corrupt, path + ": missing");
+  if (!opened) return failure(std::move(opened.error()));
+  const auto bytes = (*opened)->size();
+  if (!bytes) return failure(bytes.error());
+  if (*bytes != expected.bytes)
+    return failure(errc::corrupt, path + ": has " + std::to_string(*bytes) +
+                                      " bytes, and the manifest says " +
+                                      std::to_string(expected.bytes));
+  return opened;
+}
 
 result<bundle_survey> survey_bundles(disk& storage, const std::string& checkpoint_directory) {
   bundle_survey survey;

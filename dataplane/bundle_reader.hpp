@@ -13,6 +13,7 @@
 #include "messages/ids.hpp"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,6 +44,11 @@ struct bundle_survey {
   /// Over all manifests and leftovers, abandoned ones too: the next incarnation is higher.
   incarnation highest_incarnation;
 };
+
+/// Opens a file that a manifest names, at `path`. `corrupt` if it is missing or of another size; its
+/// bytes were not read.
+[[nodiscard]] result<std::unique_ptr<file>> open_listed_file(disk& storage, const std::string& path,
+                                                             const manifest_file& expected);
 
 /// Lists the directory; a missing one is empty. An error only if it cannot be listed.
 [[nodiscard]] result<bundle_survey> survey_bundles(disk& storage,

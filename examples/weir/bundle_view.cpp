@@ -46,17 +46,9 @@ result<void> check_kind(dataplane::file& opened, const std::string& name, std::u
 
 result<void> check_file(dataplane::disk& storage, const std::string& path,
                         const dataplane::manifest_file& expected) {
-  auto opened = storage.open(path);
-  if (!opened && opened.error().code == errc::not_found)
-    return failure(errc::corrupt, path + ": missing");
-  if (!opened) return failure(std::move(opened.error()));
-  const auto bytes = (*opened)->size();
-  if (!bytes) return failure(bytes.error());
-  if (*bytes != expected.bytes)
-    return failure(errc::corrupt, path + ": has " + std::to_string(*bytes) +
-                                      " bytes, and the manifest says " +
-                                      std::to_string(expected.bytes));
-  auto fine = check_kind(**opened, expected.path, *bytes);
+  const auto opened = dataplane::open_listed_file(storage, path, expected);
+  if (!opened) return failure(opened.error());
+  auto fine = check_kind(**opened, expected.path, expected.bytes);
   if (!fine) return failure(errc::corrupt, path + ": " + fine.error().text);
   return {};
 }

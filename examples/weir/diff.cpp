@@ -189,10 +189,6 @@ private:
   bool differs_ = false;
 };
 
-} // namespace
-
-namespace {
-
 /// A bundle that is what its manifest says: of a damaged one nothing can be told by its manifest.
 result<bundle_view> whole_bundle(dataplane::disk& storage, const std::string& named) {
   const auto path = bundle_path(storage, named);

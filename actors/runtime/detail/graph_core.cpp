@@ -43,7 +43,6 @@ void graph_core::failed(const std::string& actor, error reason) {
 void graph_core::finished() {
   {
     const std::lock_guard guard(mutex_);
-    finished_ = true;
     over_ = true;
   }
   changed_.notify_all();
@@ -84,7 +83,7 @@ bool graph_core::wait_ended(const std::string& actor, std::chrono::nanoseconds l
 std::optional<result<void>> graph_core::outcome() const {
   const std::lock_guard guard(mutex_);
   if (failure_) return failure(*failure_);
-  if (finished_) return result<void>();
+  if (over_) return result<void>();
   return std::nullopt;
 }
 

@@ -59,8 +59,7 @@ private:
   std::vector<std::pair<std::string, std::string>> missed_;
   std::map<std::string, bool> running_;
   std::optional<error> failure_;
-  bool finished_ = false;
-  std::atomic<bool> over_ = false; ///< Finished or failed.
+  std::atomic<bool> over_ = false; ///< Finished, unless there is a failure.
 };
 
 } // namespace weir::detail
