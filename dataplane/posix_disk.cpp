@@ -1,5 +1,6 @@
 #include "dataplane/posix_disk.hpp"
 
+#include "dataplane/direct_file.hpp"
 #include "dataplane/posix_file.hpp"
 
 #include <dirent.h>
@@ -59,7 +60,7 @@ bool names_the_same(int number, const std::string& path) {
 class posix_disk final : public disk {
 public:
   result<std::unique_ptr<file>> create(const std::string& path) override {
-    return create_posix_file(path);
+    return create_direct_file(path, blocks_);
   }
 
   result<std::unique_ptr<file>> open_or_create(const std::string& path) override {
@@ -169,6 +170,9 @@ public:
     }
     return failure(errc::io_failed, path + ": cannot lock: something keeps replacing the file");
   }
+
+private:
+  std::shared_ptr<direct_blocks> blocks_ = std::make_shared<direct_blocks>();
 };
 
 } // namespace

@@ -1,5 +1,5 @@
 /// The `disk` of a real machine: system calls, and nothing that decides. Files are in
-/// `posix_file.hpp`.
+/// `posix_file.hpp` and `direct_file.hpp`.
 #pragma once
 
 #include "dataplane/disk.hpp"
@@ -10,7 +10,8 @@
 
 namespace weir::dataplane {
 
-/// The file system of this process. Stateless and thread-safe.
+/// The file system of this process. Thread-safe. New files are written past the page cache where that
+/// pays (`direct_file.hpp`); up to 8 MiB of memory are kept for it.
 [[nodiscard]] std::unique_ptr<disk> make_posix_disk();
 
 /// Who holds a run directory, as it stands in its lock file.

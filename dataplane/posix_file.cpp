@@ -30,6 +30,22 @@ errc class_of(int number) {
   }
 }
 
+constexpr int took_no_bytes = -1;
+
+/// Zero, the number of the error, or `took_no_bytes`.
+int write_all(int file, std::uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const std::size_t count = std::min(bytes.size(), transfer_bytes_max);
+    const ssize_t done =
+        retried([&] { return ::pwrite(file, bytes.data(), count, static_cast<off_t>(offset)); });
+    if (done < 0) return errno;
+    if (done == 0) return took_no_bytes;
+    bytes = bytes.subspan(static_cast<std::size_t>(done));
+    offset += static_cast<std::uint64_t>(done);
+  }
+  return 0;
+}
+
 } // namespace
 
 tl::unexpected<error> system_failure(int number, const std::string& path, std::string_view action) {
@@ -60,18 +76,23 @@ result<void> posix_file::append(std::span<const std::byte> bytes) {
 }
 
 result<void> posix_file::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const std::size_t count = std::min(bytes.size(), transfer_bytes_max);
-    const ssize_t done = retried([&] {
-      return ::pwrite(opened_.number(), bytes.data(), count, static_cast<off_t>(offset));
-    });
-    if (done < 0) return system_failure(errno, path_, "write");
-    if (done == 0)
-      return failure(errc::io_failed, path_ + ": cannot write: the system took no bytes");
-    bytes = bytes.subspan(static_cast<std::size_t>(done));
-    offset += static_cast<std::uint64_t>(done);
-  }
+  const int number = write_all(opened_.number(), offset, bytes);
+  if (number == took_no_bytes)
+    return failure(errc::io_failed, path_ + ": cannot write: the system took no bytes");
+  if (number != 0) return system_failure(number, path_, "write");
   return {};
+}
+
+result<void> posix_file::write_direct(std::uint64_t offset, std::span<const std::byte> bytes) {
+  if (::fcntl(opened_.number(), F_SETFL, O_DIRECT) < 0)
+    return failure(errc::unsupported, path_ + ": takes no direct writes");
+  const int number = write_all(opened_.number(), offset, bytes);
+  ensure(::fcntl(opened_.number(), F_SETFL, 0) == 0, "a flag of a file can be taken back");
+  if (number == 0) return {};
+  auto failed = system_failure(number == took_no_bytes ? EINVAL : number, path_, "write directly");
+  if (number == took_no_bytes || number == EINVAL || number == EOPNOTSUPP)
+    failed.value().code = errc::unsupported;
+  return failed;
 }
 
 result<std::size_t> posix_file::read_at(std::uint64_t offset, std::span<std::byte> target) {

@@ -34,6 +34,9 @@ auto retried(Call call) {
 /// Appended bytes after which the disk is told to begin with them.
 inline constexpr std::uint64_t write_behind_bytes = std::uint64_t{4} << 20;
 
+/// What a direct write wants offset, size and memory to be multiples of.
+inline constexpr std::uint64_t direct_page_bytes = 4096;
+
 /// An open descriptor, closed on destruction.
 class descriptor {
 public:
@@ -67,6 +70,11 @@ public:
   result<void> sync() override;
   result<void> close() override;
   result<std::shared_ptr<const std::byte>> map(std::uint64_t bytes) override;
+
+  /// `write_at` past the page cache. `unsupported` if the file system refuses, who knows after how
+  /// many bytes: then all of them have to be written again. @pre offset, size and memory are
+  /// multiples of `direct_page_bytes`
+  [[nodiscard]] result<void> write_direct(std::uint64_t offset, std::span<const std::byte> bytes);
 
   [[nodiscard]] int number() const { return opened_.number(); }
   [[nodiscard]] const std::string& path() const { return path_; }

@@ -2,6 +2,7 @@
 
 #include "dataplane/wire.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace weir::dataplane {
@@ -13,6 +14,8 @@ constexpr std::uint64_t magic = 0x7463657372696577;
 constexpr std::uint32_t header_version = 1;
 constexpr std::size_t covered_bytes = 48;
 constexpr std::size_t copy_chunk_bytes = std::size_t{1} << 20;
+/// What is hashed while it is in the processor's cache, where the disk's copy left it.
+constexpr std::size_t hashed_bytes = std::size_t{256} << 10;
 
 static_assert(covered_bytes + 16 == section_header_bytes);
 
@@ -71,10 +74,13 @@ result<section_file> section_file::create(disk& storage, const std::string& dire
 
 result<void> section_file::append(std::span<const std::byte> bytes) {
   ensure(opened_ != nullptr, "nothing is appended to a finished section");
-  auto appended = opened_->append(bytes);
-  if (!appended) return appended;
-  checksum_.update(bytes);
-  bytes_ += bytes.size();
+  while (!bytes.empty()) {
+    const auto piece = bytes.first(std::min(bytes.size(), hashed_bytes));
+    if (auto appended = opened_->append(piece); !appended) return appended;
+    checksum_.update(piece);
+    bytes_ += piece.size();
+    bytes = bytes.subspan(piece.size());
+  }
   return {};
 }
 

@@ -1,0 +1,49 @@
+/// A new file whose bytes go past the page cache, on file systems where that pays.
+///
+/// What a bundle writes is not read again while the run lives, and a page of the cache costs more
+/// than the copy into it: it is allocated, charged, written back by another thread and dropped with
+/// the file. Appends are collected in a block of memory; what is there in whole pages is written
+/// from it (O_DIRECT), the rest of the last page as any write. Whatever the file system refuses is
+/// written through the cache, and a short file always is.
+#pragma once
+
+#include "dataplane/disk.hpp"
+#include "dataplane/segment.hpp"
+#include "messages/error.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace weir::dataplane {
+
+/// Shorter files go through the cache: one request and one sync are less than two requests.
+inline constexpr std::uint64_t direct_bytes_min = std::uint64_t{256} << 10;
+
+/// Memory that appends are collected in, used again from file to file. Thread-safe.
+class direct_blocks {
+public:
+  /// Large enough for huge pages, of which the disk is handed few.
+  static constexpr std::uint64_t block_bytes = std::uint64_t{4} << 20;
+
+  /// Null if the system has no memory.
+  [[nodiscard]] std::shared_ptr<segment> take();
+  void give_back(std::shared_ptr<segment> block);
+
+private:
+  /// As many are kept as files are commonly written at once.
+  static constexpr std::size_t kept_max = 2;
+
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<segment>> kept_;
+};
+
+/// As `disk::create`. A file holds a block from its first append until it is synced. On a file
+/// system that is not known to take direct writes well (ext4 and XFS are) it is a plain file.
+[[nodiscard]] result<std::unique_ptr<file>>
+create_direct_file(const std::string& path, const std::shared_ptr<direct_blocks>& blocks);
+
+} // namespace weir::dataplane

@@ -1,0 +1,226 @@
+/// What only the posix disk's new files do: bytes that are collected and written past the page
+/// cache, and a file system that refuses. `disk_test.cpp` has what all disks do alike.
+#include "dataplane/direct_file.hpp"
+#include "dataplane/posix_disk.hpp"
+#include "tests/support/temp_dir.hpp"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/magic.h>
+#include <linux/seccomp.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace weir::dataplane {
+
+namespace {
+
+constexpr std::size_t kibi = 1024;
+constexpr std::size_t block = direct_blocks::block_bytes;
+
+std::vector<std::byte> pattern(std::size_t bytes) {
+  std::vector<std::byte> made(bytes);
+  for (std::size_t at = 0; at < bytes; ++at)
+    made[at] = static_cast<std::byte>((at * 31 + at / 4093) & 0xffU);
+  return made;
+}
+
+result<void> append_in_pieces(file& target, std::span<const std::byte> bytes, std::size_t piece) {
+  while (!bytes.empty()) {
+    const std::size_t count = std::min(piece, bytes.size());
+    if (auto done = target.append(bytes.first(count)); !done) return done;
+    bytes = bytes.subspan(count);
+  }
+  return {};
+}
+
+/// Whether a file of these bytes, appended in pieces, is read back as it was.
+bool is_kept(disk& storage, const std::string& path, std::span<const std::byte> bytes,
+             std::size_t piece) {
+  auto made = storage.create(path);
+  if (!made || !append_in_pieces(**made, bytes, piece)) return false;
+  if ((*made)->size() != bytes.size() || !(*made)->sync() || !(*made)->close()) return false;
+  const auto read = read_file(storage, path, bytes.size() + 1);
+  return read && std::ranges::equal(*read, bytes) && storage.unlink(path);
+}
+
+bool takes_direct_writes(const std::string& path) {
+  struct statfs about{};
+  return ::statfs(path.c_str(), &about) == 0 &&
+         (about.f_type == EXT4_SUPER_MAGIC || about.f_type == XFS_SUPER_MAGIC);
+}
+
+std::size_t cached_pages(const std::string& path, std::size_t bytes) {
+  const int opened = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  REQUIRE(opened >= 0);
+  void* memory = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, opened, 0);
+  ::close(opened);
+  REQUIRE(memory != MAP_FAILED);
+  std::vector<unsigned char> pages((bytes + 4095) / 4096);
+  REQUIRE(::mincore(memory, bytes, pages.data()) == 0);
+  ::munmap(memory, bytes);
+  return static_cast<std::size_t>(
+      std::ranges::count_if(pages, [](unsigned char page) { return (page & 1U) != 0; }));
+}
+
+/// What `check` says in a process of its own.
+template <class Check>
+bool holds_in_child(Check check) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(check() ? 0 : 1);
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+/// Makes fcntl fail with EINVAL, in this process from now on: no file takes direct writes.
+bool forbid_direct_writes() {
+  std::array<sock_filter, 4> program = {
+      sock_filter{BPF_LD | BPF_W | BPF_ABS, 0, 0, 0}, // The number of the call stands first.
+      sock_filter{BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_fcntl},
+      sock_filter{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | EINVAL},
+      sock_filter{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
+  const sock_fprog filter{program.size(), program.data()};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+bool limit_files_to(std::size_t bytes) {
+  std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit limit{bytes, bytes};
+  return ::setrlimit(RLIMIT_FSIZE, &limit) == 0;
+}
+
+} // namespace
+
+TEST_SUITE("dataplane/direct_file") {
+  TEST_CASE("a file of any length, in pieces of any size, is read back as it was appended") {
+    const test::temp_dir directory;
+    const auto storage = make_posix_disk();
+    const auto bytes = pattern(2 * block + 5000);
+    for (const std::size_t length :
+         {std::size_t{0}, std::size_t{1}, std::size_t{4096}, direct_bytes_min - 1, direct_bytes_min,
+          direct_bytes_min + 1, block - 1, block, block + 1, 2 * block + 4096, bytes.size()})
+      for (const std::size_t piece : {4 * kibi, std::size_t{65'537}, 3 * block}) {
+        CAPTURE(length);
+        CAPTURE(piece);
+        CHECK(is_kept(*storage, directory.file("a"), std::span(bytes).first(length), piece));
+      }
+  }
+
+  TEST_CASE("large memory on a page is written from where it lies") {
+    const test::temp_dir directory;
+    const auto storage = make_posix_disk();
+    const auto memory = segment::allocate(2 * block + 4096);
+    const auto bytes = memory->writable(0, memory->capacity());
+    std::ranges::copy(pattern(bytes.size()), bytes.begin());
+    for (const std::size_t shift : {0U, 1U, 512U, 4096U}) {
+      CAPTURE(shift);
+      CHECK(is_kept(*storage, directory.file("a"), bytes.subspan(shift), bytes.size()));
+      CHECK(is_kept(*storage, directory.file("b"), bytes.first(block + shift), bytes.size()));
+    }
+  }
+
+  TEST_CASE("of a long file the page cache has no more than the end") {
+    const test::temp_dir directory;
+    if (!takes_direct_writes(directory.path())) {
+      MESSAGE("skipped: temporary files are not on ext4 or XFS");
+      return;
+    }
+    const auto storage = make_posix_disk();
+    const auto bytes = pattern(block + 300 * kibi + 77);
+    auto made = storage->create(directory.file("a"));
+    REQUIRE(made);
+    REQUIRE(append_in_pieces(**made, bytes, 100'000));
+    REQUIRE((*made)->sync());
+    CHECK(cached_pages(directory.file("a"), bytes.size()) <= 1);
+  }
+
+  TEST_CASE("a file goes on after a sync, wherever that was") {
+    const test::temp_dir directory;
+    const auto storage = make_posix_disk();
+    const auto bytes = pattern(3 * block);
+    for (const std::size_t first : {std::size_t{10}, direct_bytes_min, block, block + 4095}) {
+      CAPTURE(first);
+      auto made = storage->create(directory.file("a"));
+      REQUIRE(made);
+      REQUIRE((*made)->append(std::span(bytes).first(first)));
+      (*made)->start_sync();
+      REQUIRE((*made)->sync());
+      REQUIRE((*made)->append(std::span(bytes).subspan(first)));
+      std::array<std::byte, 100> read{};
+      CHECK((*made)->read_at(first - 5, read) == 100U);
+      CHECK(std::ranges::equal(read, std::span(bytes).subspan(first - 5, 100)));
+      made->reset(); // Dropped without a close, it has what was appended.
+      const auto all = read_file(*storage, directory.file("a"), bytes.size() + 1);
+      REQUIRE(all);
+      CHECK(*all == bytes);
+      REQUIRE(storage->unlink(directory.file("a")));
+    }
+  }
+
+  TEST_CASE("where direct writes are refused, files go through the cache") {
+    const test::temp_dir directory;
+    const auto bytes = pattern(block + 300 * kibi);
+    CHECK(holds_in_child([&] {
+      const auto storage = make_posix_disk();
+      return forbid_direct_writes() && is_kept(*storage, directory.file("a"), bytes, 100'000);
+    }));
+  }
+
+  TEST_CASE("an error stays with its file, and no sync of it succeeds") {
+    const test::temp_dir directory;
+    const std::size_t limit = 700 * kibi + 13;
+    const auto bytes = pattern(2 * block);
+    CHECK(holds_in_child([&] { // The limit is within a page: the direct write before it is refused.
+      if (!limit_files_to(limit)) return false;
+      const auto storage = make_posix_disk();
+      auto made = storage->create(directory.file("a"));
+      auto other = storage->create(directory.file("b"));
+      if (!made || !other) return false;
+      const auto failed = append_in_pieces(**made, bytes, 100'000);
+      const std::string expected = directory.file("a") + ": cannot write: File too large";
+      const auto synced = (*made)->sync();
+      const auto closed = (*made)->close();
+      return !failed && failed.error().text == expected && !synced &&
+             synced.error().text == expected && !closed &&
+             (*other)->append(std::span(bytes).first(100)) && (*other)->sync();
+    }));
+    const auto read = read_file(*make_posix_disk(), directory.file("a"), bytes.size());
+    REQUIRE(read);
+    CHECK(read->size() == limit);
+    CHECK(std::ranges::equal(*read, std::span(bytes).first(limit)));
+  }
+
+  TEST_CASE("blocks are used again, and no more are kept than two") {
+    direct_blocks blocks;
+    auto first = blocks.take();
+    auto second = blocks.take();
+    auto third = blocks.take();
+    const std::weak_ptr<segment> kept = first, dropped = third;
+    const segment* const place = first.get();
+    blocks.give_back(std::move(second));
+    blocks.give_back(std::move(first));
+    blocks.give_back(std::move(third));
+    CHECK(dropped.expired());
+    CHECK_FALSE(kept.expired());
+    CHECK(blocks.take().get() == place);
+  }
+}
+
+} // namespace weir::dataplane
