@@ -29,12 +29,36 @@ public:
   [[nodiscard]] std::optional<std::uint64_t> find(std::uint64_t offset, std::uint64_t bytes) const;
 
 private:
+  friend class layout_walk;
   struct run {
     std::uint64_t offset = 0;
     std::uint64_t bytes = 0;
     std::uint64_t position = 0;
+
+    /// @pre the run begins at `of` or before
+    [[nodiscard]] std::optional<std::uint64_t> position_of(std::uint64_t of,
+                                                           std::uint64_t size) const {
+      const std::uint64_t within = of - offset;
+      if (within > bytes || size > bytes - within) return std::nullopt;
+      return position + within;
+    }
   };
   std::vector<run> runs_;
+};
+
+/// Finds the values of one row after the other. Those of a field stand in the order in which their
+/// rows were put: the next one is in the run of the last, or in one that follows soon.
+class layout_walk {
+public:
+  /// @pre the layout outlives the walk
+  explicit layout_walk(const segment_layout& layout) : layout_(&layout) {}
+  /// `segment_layout::find`, for a value of the field of that number.
+  [[nodiscard]] std::optional<std::uint64_t> find(std::uint16_t field, std::uint64_t offset,
+                                                  std::uint64_t bytes);
+
+private:
+  const segment_layout* layout_;
+  std::vector<std::size_t> last_; ///< The run that was found last, by field.
 };
 
 /// A segment's file in a bundle.

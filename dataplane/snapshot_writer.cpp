@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <deque>
 #include <map>
-#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -23,6 +22,33 @@ constexpr std::size_t chunk_bytes_target = std::size_t{4} * 1024 * 1024;
 constexpr std::size_t segments_per_chunk = 4096;
 /// Written files whose sync goes on while the next ones are written.
 constexpr std::size_t unsynced_max = 3;
+
+// ---- Rows --------------------------------------------------------------------------------------
+
+/// Calls `visit(id, row)` in the order of the ids, while it returns true. A row lies behind two
+/// pointers, in memory of its own: those of the next rows are fetched meanwhile.
+template <class Visitor>
+void for_each_row(const persistent_map<row_entry>& rows, Visitor&& visit) {
+  constexpr std::size_t ahead = 8;
+  std::array<std::pair<std::uint64_t, const row_entry*>, 2 * ahead> seen{};
+  std::size_t found = 0;
+  std::size_t visited = 0;
+  bool going_on = true;
+  const auto visit_one = [&] {
+    const auto& [id, row] = seen[visited++ % seen.size()];
+    going_on = visit(id, *row);
+    return going_on;
+  };
+  rows.for_each([&](std::uint64_t id, const row_entry& row) {
+    __builtin_prefetch(row.body.get());
+    seen[found++ % seen.size()] = {id, &row};
+    if (found - visited > ahead)
+      __builtin_prefetch(seen[(found - ahead) % seen.size()].second->body->cells.data());
+    return found - visited < seen.size() || visit_one();
+  });
+  while (going_on && visited < found)
+    visit_one();
+}
 
 // ---- Segments ----------------------------------------------------------------------------------
 
@@ -41,9 +67,10 @@ public:
 
   void gather(const contents& all) {
     all.partitions.for_each([this](std::uint64_t number, const partition_state& partition) {
-      partition.rows.for_each([&](std::uint64_t, const row_entry& row) {
+      for_each_row(partition.rows, [&](std::uint64_t, const row_entry& row) {
         for (const cell& one : row.body->cells)
           add(static_cast<std::uint32_t>(number), partition.schema->fields[one.field].type, one);
+        return true;
       });
     });
   }
@@ -81,10 +108,10 @@ private:
   };
 
   void add(std::uint32_t partition, dtype type, const cell& one) {
-    const auto at = one.bytes == 0 ? wanted_.end() : wanted_.find(one.segment);
-    if (at == wanted_.end()) return;
-    column_pieces& column = at->second.found[{partition, one.field}];
-    const auto bytes = at->second.memory->bytes(one.offset, one.bytes);
+    wanted_segment* const wanted = one.bytes == 0 ? nullptr : wanted_of(one.segment);
+    if (wanted == nullptr) return;
+    column_pieces& column = wanted->found[{partition, one.field}];
+    const auto bytes = wanted->memory->bytes(one.offset, one.bytes);
     column.type = type;
     column.bytes += one.bytes;
     // Values that were written together are one piece.
@@ -98,7 +125,52 @@ private:
     column.pieces.push_back(bytes);
   }
 
+  /// Null if it is not wanted. Neighbours are mostly of one segment.
+  wanted_segment* wanted_of(std::uint64_t segment) {
+    if (segment != last_segment_) {
+      const auto found = wanted_.find(segment);
+      last_ = found == wanted_.end() ? nullptr : &found->second;
+      last_segment_ = segment;
+    }
+    return last_;
+  }
+
   std::unordered_map<std::uint64_t, wanted_segment> wanted_;
+  wanted_segment* last_ = nullptr; ///< Of the segment that was asked for last.
+  std::uint64_t last_segment_ = 0;
+};
+
+// ---- Where values stand ------------------------------------------------------------------------
+
+/// The files of some segments, asked for the values of one row after the other.
+class value_finder {
+public:
+  struct file {
+    layout_walk layout;
+    std::uint32_t position = 0; ///< Of the segment in the index.
+    bool complete = true;       ///< Has every value that it was asked for.
+  };
+
+  void add(std::uint64_t segment, const segment_layout& layout, std::uint32_t position = 0) {
+    files_.try_emplace(segment, file{layout_walk(layout), position, true});
+  }
+  /// Null if the segment was not added. Neighbours are mostly of one segment.
+  [[nodiscard]] file* of(std::uint64_t segment) {
+    if (last_ == nullptr || segment != last_segment_) {
+      const auto found = files_.find(segment);
+      if (found == files_.end()) return nullptr;
+      last_ = &found->second;
+      last_segment_ = segment;
+    }
+    return last_;
+  }
+
+  [[nodiscard]] bool empty() const { return files_.empty(); }
+
+private:
+  std::unordered_map<std::uint64_t, file> files_;
+  file* last_ = nullptr;
+  std::uint64_t last_segment_ = 0;
 };
 
 // ---- The index ---------------------------------------------------------------------------------
@@ -176,7 +248,8 @@ private:
 
   result<void> write_segments(std::span<const index::SegmentRecord> segments) {
     for (std::uint32_t position = 0; position < segments.size(); ++position)
-      positions_.emplace(segments[position].id(), position);
+      values_.add(segments[position].id(), *files_.segments.at(segments[position].id()).layout,
+                  position);
     while (!segments.empty()) {
       const auto some = segments.first(std::min(segments.size(), segments_per_chunk));
       segments = segments.subspan(some.size());
@@ -203,7 +276,7 @@ private:
                                                 consumer_list, partition.rows.size())
                              .Union());
     if (!put) return put;
-    partition.rows.for_each([&](std::uint64_t id, const row_entry& row) {
+    for_each_row(partition.rows, [&](std::uint64_t id, const row_entry& row) {
       add_row(id, row);
       if (lists_.full()) put = write_rows(number);
       return put.has_value();
@@ -232,9 +305,11 @@ private:
 
   index::CellRecord encode_cell(const cell& one) {
     if (one.bytes == 0) return {0, no_segment, one.field, one.rank};
-    const auto offset = files_.segments.at(one.segment).layout->find(one.offset, one.bytes);
+    value_finder::file* const file = values_.of(one.segment);
+    ensure(file != nullptr, "a segment with a live value has a file");
+    const auto offset = file->layout.find(one.field, one.offset, one.bytes);
     ensure(offset.has_value(), "the file of a segment holds every live value");
-    return {*offset, positions_.at(one.segment), one.field, one.rank};
+    return {*offset, file->position, one.field, one.rank};
   }
 
   result<void> write_rows(std::uint32_t partition) {
@@ -255,7 +330,7 @@ private:
   const snapshot_files& files_;
   index_writer writer_;
   flatbuffers::FlatBufferBuilder builder_;
-  std::unordered_map<std::uint64_t, std::uint32_t> positions_;
+  value_finder values_;
   row_lists lists_;
 };
 
@@ -299,22 +374,31 @@ private:
     return {};
   }
 
-  std::set<std::uint64_t> linkable_segments(const snapshot_files& base) const {
-    std::set<std::uint64_t> found;
+  std::vector<std::uint64_t> linkable_segments(const snapshot_files& base) const {
+    std::vector<std::uint64_t> found;
+    value_finder values;
     all_.segments.for_each([&](std::uint64_t id, const segment_entry& entry) {
       const auto known = base.segments.find(id);
-      if (known != base.segments.end() &&
-          !mostly_dead(entry.live_bytes, known->second.content_bytes))
-        found.insert(id);
+      if (known == base.segments.end() ||
+          mostly_dead(entry.live_bytes, known->second.content_bytes))
+        return;
+      found.push_back(id);
+      // A file of all that was ever placed in its segment has every value. Of another one the rest
+      // may have been staged when it was written.
+      if (known->second.content_bytes < entry.placed_bytes) values.add(id, *known->second.layout);
     });
-    if (found.empty()) return found;
+    if (values.empty()) return found;
     all_.partitions.for_each([&](std::uint64_t, const partition_state& partition) {
-      partition.rows.for_each([&](std::uint64_t, const row_entry& row) {
+      for_each_row(partition.rows, [&](std::uint64_t, const row_entry& row) {
         for (const cell& one : row.body->cells)
-          if (one.bytes > 0 && found.contains(one.segment) &&
-              !base.segments.at(one.segment).layout->find(one.offset, one.bytes))
-            found.erase(one.segment);
+          if (value_finder::file* const file = one.bytes > 0 ? values.of(one.segment) : nullptr)
+            if (!file->layout.find(one.field, one.offset, one.bytes)) file->complete = false;
+        return true;
       });
+    });
+    std::erase_if(found, [&](std::uint64_t id) {
+      const value_finder::file* const file = values.of(id);
+      return file != nullptr && !file->complete;
     });
     return found;
   }

@@ -87,6 +87,29 @@ std::vector<row_id> put_rows(store& plane, int count, std::int32_t value) {
 } // namespace
 
 TEST_SUITE("dataplane/increment") {
+  TEST_CASE("a walk over a layout finds what a search does, whatever it is asked for next") {
+    std::mt19937_64 random(7);
+    segment_layout layout;
+    std::uint64_t offset = 0;
+    for (std::uint64_t position = 0; offset < 100'000; offset += random() % 3 * 64) {
+      const std::uint64_t bytes = 1 + random() % 200;
+      layout.add(offset, bytes, position);
+      offset += bytes;
+      position += bytes;
+    }
+    layout.finish();
+    layout_walk walk(layout);
+    std::vector<std::uint64_t> next(5);
+    for (int query = 0; query < 200'000; ++query) {
+      const auto field = static_cast<std::uint16_t>(random() % next.size());
+      // Mostly a little further on, as rows are, and now and then anywhere.
+      if (random() % 50 == 0) next[field] = random() % (offset + 500);
+      const std::uint64_t at = next[field] += random() % 400;
+      const std::uint64_t bytes = 1 + random() % 100;
+      REQUIRE(walk.find(field, at, bytes) == layout.find(at, bytes));
+    }
+  }
+
   TEST_CASE("the next bundle writes the segments that changed, and links the others") {
     store plane;
     chain bundles;
