@@ -233,7 +233,7 @@ struct checkpoint_graph::parts {
         life(need(directory->raise_incarnation(incarnation(0)))),
         log(std::make_shared<event_log>(
             life, need(dataplane::append_log::open(*storage, directory->events_path(life))))),
-        env({.blocking = {.nice = 15}, .storage = storage.get()}), actors(env, {.life = life}) {
+        env({.storage = storage.get()}), actors(env, {.life = life}) {
     owner_states states = synthetic_states(options);
     payload_bytes = states.buffer.rows->stat().live_bytes;
     compose(std::move(states), options.policy_bytes);
@@ -241,6 +241,7 @@ struct checkpoint_graph::parts {
 
   void compose(owner_states states, std::uint64_t policy_bytes) {
     const auto counters = std::make_shared<run_counters>();
+    const auto terms = states.buffer.terms;
     std::ignore = actors.add<dataloader>("dataloader", std::move(states.loader), *log);
     const auto ledger = actors.add<sampler>("sampler", std::move(states.ledger), *log);
     std::ignore =
@@ -254,6 +255,7 @@ struct checkpoint_graph::parts {
     options.run_id = "benchmark";
     options.life = life;
     options.retention.keep_top_k = 2;
+    options.terms = terms;
     checkpoint_services services;
     services.store = std::make_shared<bundle_store>(*storage, directory, options,
                                                     std::vector<dataplane::bundle>(), std::nullopt);

@@ -123,7 +123,7 @@ task<void> checkpoint::abort_earlier_life() {
     if (!origins_.contains(name)) owner.tell(told);
   const auto store = services_.store;
   auto work = [store, above] { return store->fence(above); };
-  auto published = co_await offload(std::move(work));
+  auto published = co_await offload_in_background(std::move(work));
   if (published) log_published(*published);
   fenced_ = true;
   fence_raised_.raise();
@@ -316,7 +316,7 @@ task<result<CheckpointPublishedT>> checkpoint::write_and_publish(cut_facts cut) 
   const auto metric = metric_;
   services_.lives->events->append(cut_event{cut.epoch, cut.owners, cut.tallies});
   auto make_directory = [store, cut, metric] { return store->begin(cut, metric); };
-  auto bundle = co_await offload(std::move(make_directory));
+  auto bundle = co_await offload_in_background(std::move(make_directory));
   if (!bundle) co_return failure(std::move(bundle.error()));
   auto written = co_await write_sections(*bundle);
   if (!written) co_return failure(std::move(written.error()));
@@ -328,7 +328,7 @@ task<result<CheckpointPublishedT>> checkpoint::write_and_publish(cut_facts cut) 
     }
     return store->publish(*unfinished);
   };
-  auto published = co_await offload(std::move(finish));
+  auto published = co_await offload_in_background(std::move(finish));
   if (!published) co_return failure(std::move(published.error()));
   log_published({published->name, cut.epoch, published->parent});
   if (published->pointer_failure)
@@ -358,7 +358,7 @@ task<result<void>> checkpoint::write_sections(std::shared_ptr<unfinished_bundle>
     store->discard(*bundle);
     return true;
   };
-  auto discarded = co_await offload(std::move(discard));
+  auto discarded = co_await offload_in_background(std::move(discard));
   std::ignore = discarded; // What is left behind, the next restore removes.
   co_return failure(*bundle->failed);
 }
@@ -389,7 +389,7 @@ task<void> checkpoint::retire() {
   const auto store = services_.store;
   while (std::exchange(retire_due_, false)) {
     auto work = [store] { return store->retire(); };
-    auto retired = co_await offload(std::move(work));
+    auto retired = co_await offload_in_background(std::move(work));
     if (!retired)
       log(log_level::warning, "older bundles were not removed: " + to_string(retired.error()));
   }

@@ -180,7 +180,7 @@ task<result<message<SectionWritten>>> participant::on_write(message<WriteSection
     if (auto fine = hit_failpoint("bundle.section"); !fine) return failure(std::move(fine.error()));
     return captured->write(target);
   };
-  auto written = co_await offload(std::move(work));
+  auto written = co_await offload_in_background(std::move(work));
   if (!written) co_return failure(std::move(written.error()));
   if (auto fine = captured_.publishable(epoch); !fine) co_return failure(std::move(fine.error()));
   SectionWrittenT answer;

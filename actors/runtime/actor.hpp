@@ -125,7 +125,9 @@ private:
     return std::chrono::nanoseconds(clock().now());
   }
   [[nodiscard]] detail::ask_table* host_asks() noexcept override { return &asks_; }
-  [[nodiscard]] blocking_pool& host_pool() noexcept override { return env().pool(); }
+  [[nodiscard]] blocking_pool& host_pool(work_class kind) noexcept override {
+    return env().pool(kind);
+  }
   void host_failed(error reason) noexcept override;
 
   void add(std::unique_ptr<detail::handler> handler);

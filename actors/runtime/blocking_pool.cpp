@@ -1,5 +1,6 @@
 #include "actors/runtime/blocking_pool.hpp"
 
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -50,6 +51,8 @@ private:
     // Best effort: without it messages are only slower behind computation.
     std::ignore = ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)),
                                 ::getpriority(PRIO_PROCESS, 0) + options_.nice);
+    const sched_param no_priority{};
+    if (options_.batch) std::ignore = ::sched_setscheduler(0, SCHED_BATCH, &no_priority);
     std::unique_lock lock(mutex_);
     for (;;) {
       work_came_.wait(lock, [this] { return stopped_ || !jobs_.empty(); });

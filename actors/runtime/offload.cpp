@@ -20,10 +20,10 @@ address self_of_this_turn() {
   return asks_of_this_turn().self();
 }
 
-blocking_pool& pool_of_this_turn() {
+blocking_pool& pool_of_this_turn(work_class kind) {
   run_queue* queue = run_queue::current();
   ensure(queue != nullptr, "work is offloaded on an actor's turn");
-  return queue->host().host_pool();
+  return queue->host().host_pool(kind);
 }
 
 error describe_exception(const std::exception_ptr& thrown) {

@@ -1,4 +1,4 @@
-/// `offload(fn)`: blocking work on the world's pool, its value back on the actor.
+/// `offload(fn)`: blocking work on one of the world's pools, its value back on the actor.
 #pragma once
 
 #include "actors/runtime/blocking_pool.hpp"
@@ -12,8 +12,8 @@ namespace weir {
 
 namespace detail {
 
-/// The pool of the actor whose turn this is.
-[[nodiscard]] blocking_pool& pool_of_this_turn();
+/// A pool of the actor whose turn this is.
+[[nodiscard]] blocking_pool& pool_of_this_turn(work_class kind);
 /// A thrown exception of a library, as an error.
 [[nodiscard]] error describe_exception(const std::exception_ptr& thrown);
 
@@ -23,8 +23,9 @@ public:
   using value_type = std::invoke_result_t<Function&>;
   using stored_type = std::conditional_t<std::is_void_v<value_type>, bool, value_type>;
 
-  explicit offload_awaiter(Function work)
-      : state_(std::make_shared<completion_state<stored_type>>(self_of_this_turn(), true)),
+  offload_awaiter(Function work, work_class kind)
+      : kind_(kind),
+        state_(std::make_shared<completion_state<stored_type>>(self_of_this_turn(), true)),
         work_(std::make_shared<Function>(std::move(work))) {}
   offload_awaiter(const offload_awaiter&) = delete;
   offload_awaiter& operator=(const offload_awaiter&) = delete;
@@ -38,7 +39,7 @@ public:
     waiting.waiting("blocking work", where);
     state_->wait(&waiting);
     const auto job = [state = state_, work = work_] { run(state, *work); };
-    if (!pool_of_this_turn().submit(job))
+    if (!pool_of_this_turn(kind_).submit(job))
       complete<stored_type>(state_, failure(errc::exhausted, "the blocking pool is full"));
   }
   value_type await_resume() {
@@ -61,6 +62,7 @@ private:
     }
   }
 
+  work_class kind_;
   std::shared_ptr<completion_state<stored_type>> state_;
   std::shared_ptr<Function> work_;
 };
@@ -75,7 +77,17 @@ template <class Function>
 [[nodiscard]] detail::offload_awaiter<Function>
 offload(Function work, std::source_location where = std::source_location::current()) {
   detail::ensure_without_lease("blocking work", where);
-  return detail::offload_awaiter<Function>(std::move(work));
+  return detail::offload_awaiter<Function>(std::move(work), work_class::awaited);
+}
+
+/// The same for work that may take long and that nothing waits for which computes: a bundle that is
+/// written. It has a pool of its own, behind everything else that runs, so that a slow disk keeps
+/// no score waiting.
+template <class Function>
+[[nodiscard]] detail::offload_awaiter<Function>
+offload_in_background(Function work, std::source_location where = std::source_location::current()) {
+  detail::ensure_without_lease("blocking work", where);
+  return detail::offload_awaiter<Function>(std::move(work), work_class::background);
 }
 
 } // namespace weir

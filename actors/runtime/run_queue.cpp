@@ -8,7 +8,7 @@
 
 namespace weir {
 
-blocking_pool& run_queue_host::host_pool() noexcept {
+blocking_pool& run_queue_host::host_pool(work_class /*kind*/) noexcept {
   detail::ensure_failed("only actors offload work", std::source_location::current());
 }
 

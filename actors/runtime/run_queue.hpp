@@ -27,6 +27,7 @@
 namespace weir {
 
 class blocking_pool;
+enum class work_class : std::uint8_t;
 class run_queue;
 class scope;
 
@@ -184,7 +185,7 @@ public:
   /// Where its asks wait; null where nobody can be asked (plain tests of coroutines).
   [[nodiscard]] virtual detail::ask_table* host_asks() noexcept { return nullptr; }
   /// Where its blocking work runs.
-  [[nodiscard]] virtual blocking_pool& host_pool() noexcept;
+  [[nodiscard]] virtual blocking_pool& host_pool(work_class kind) noexcept;
   /// A coroutine ended by an exception: the actor has failed.
   virtual void host_failed(error reason) noexcept = 0;
 

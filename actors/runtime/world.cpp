@@ -92,7 +92,9 @@ std::string_view to_string(log_level level) noexcept {
 }
 
 world::world(world_options options)
-    : world(options, make_system_clock(), make_blocking_pool(options.blocking)) {}
+    : world(options, make_system_clock(), make_blocking_pool(options.blocking)) {
+  background_ = make_blocking_pool(options.background);
+}
 
 world::world(world_options options, std::unique_ptr<weir::clock> time,
              std::unique_ptr<blocking_pool> pool, detail::simulated_scheduler* schedule)
@@ -101,6 +103,7 @@ world::world(world_options options, std::unique_ptr<weir::clock> time,
 
 world::~world() {
   pool_->stop();
+  if (background_) background_->stop();
 }
 
 dataplane::disk& world::storage() const noexcept {

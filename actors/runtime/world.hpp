@@ -66,6 +66,8 @@ using log_hook =
 struct world_options {
   std::uint64_t seed = 42;
   blocking_pool_options blocking = {};
+  /// Behind all that computes: with two threads beside two that decode at nice 10, a tenth of it.
+  blocking_pool_options background = {.nice = 19, .batch = true};
   /// Must outlive the world; null where nobody uses storage.
   dataplane::disk* storage = nullptr;
   /// Empty: warnings and errors go to the standard error stream.
@@ -75,7 +77,7 @@ struct world_options {
 class world {
 public:
   explicit world(world_options options = {});
-  /// With a schedule, graphs of this world take their turns from it (`simulation`).
+  /// One pool for all blocking work. With a schedule, graphs of this world take their turns from it (`simulation`).
   world(world_options options, std::unique_ptr<weir::clock> time,
         std::unique_ptr<blocking_pool> pool, detail::simulated_scheduler* schedule = nullptr);
   world(const world&) = delete;
@@ -83,7 +85,9 @@ public:
   ~world();
 
   [[nodiscard]] const weir::clock& clock() const noexcept { return *clock_; }
-  [[nodiscard]] blocking_pool& pool() const noexcept { return *pool_; }
+  [[nodiscard]] blocking_pool& pool(work_class kind = work_class::awaited) const noexcept {
+    return kind == work_class::background && background_ ? *background_ : *pool_;
+  }
   /// @pre the world was given storage
   [[nodiscard]] dataplane::disk& storage() const noexcept;
   /// A stream of its own for each purpose, the same for the same seed: "replay", "fault 3".
@@ -96,6 +100,7 @@ private:
   world_options options_;
   std::unique_ptr<weir::clock> clock_;
   std::unique_ptr<blocking_pool> pool_;
+  std::unique_ptr<blocking_pool> background_; ///< Null: `pool_` serves both.
   detail::simulated_scheduler* schedule_;
 };
 

@@ -278,7 +278,6 @@ exit_code run(const run_arguments& arguments) {
   world_options options;
   options.seed = read->config.grpo.seed;
   options.storage = storage.get();
-  options.blocking.nice = 15; // Bundles are written behind what computes, which is at 10.
   options.log = [output](log_level level, std::string_view actor, std::string_view text) {
     output->log(level, actor, text);
   };

@@ -1,10 +1,12 @@
 #include "actors/runtime/actor.hpp"
+#include "actors/runtime/combinators.hpp"
 #include "actors/runtime/completion.hpp"
 #include "actors/runtime/offload.hpp"
 #include "tests/runtime/actors_under_test.hpp"
 
 #include <doctest/doctest.h>
 
+#include <future>
 #include <mutex>
 #include <stdexcept>
 #include <vector>
@@ -46,7 +48,7 @@ using worker_protocol = protocol<call<Probe, ProbeAnswered>, note<StopGroup>>;
 class worker : public actor {
 public:
   using protocol = worker_protocol;
-  enum class mode { offload, completion, dropped, throwing, failing };
+  enum class mode { offload, background, completion, dropped, throwing, failing };
 
   worker(context ctx, mode how) : actor(std::move(ctx)), how_(how) {
     serve(&worker::on_probe);
@@ -61,6 +63,12 @@ private:
       reply.busy_with = co_await offload(work);
       co_return pack(reply);
     }
+    if (how_ == mode::background) {
+      auto both = co_await when_all(long_write(), short_score());
+      const auto& [written, scored] = both;
+      reply.busy_with = std::string(written ? "written" : "held up") + scored;
+      co_return pack(reply);
+    }
     if (how_ == mode::throwing) {
       const auto work = [] { return std::string().at(1); };
       const char never = co_await offload(work);
@@ -71,6 +79,19 @@ private:
     if (!value) co_return failure(std::move(value.error()));
     reply.busy_with = *value;
     co_return pack(reply);
+  }
+  /// Ends once the score is there.
+  task<bool> long_write() {
+    const auto work = [came = scored_.get_future().share()] {
+      return came.wait_for(5s) == std::future_status::ready;
+    };
+    const bool written = co_await offload_in_background(work);
+    co_return written;
+  }
+  task<std::string> short_score() {
+    const auto work = [this] { scored_.set_value(); };
+    co_await offload(work);
+    co_return std::string(", scored");
   }
   task<result<std::string>> from_outside() {
     auto done = make_completion<std::string>();
@@ -91,11 +112,12 @@ private:
     co_return;
   }
   mode how_;
+  std::promise<void> scored_;
 };
 
 result<std::string> probe_worker(worker::mode how) {
   captured_log log;
-  world env({.log = log.hook()});
+  world env({.blocking = {.threads = 1}, .background = {.threads = 1}, .log = log.hook()});
   graph system(env);
   const auto handle = system.add<worker>("worker", how);
   REQUIRE(system.start());
@@ -110,6 +132,10 @@ result<std::string> probe_worker(worker::mode how) {
 TEST_SUITE("runtime/actor") {
   TEST_CASE("offload runs on the pool and comes back with the value") {
     CHECK(probe_worker(worker::mode::offload).value() == "45");
+  }
+
+  TEST_CASE("a bundle that is written keeps no score waiting") {
+    CHECK(probe_worker(worker::mode::background).value() == "written, scored");
   }
 
   TEST_CASE("a completion takes the first value that a foreign thread sets") {
