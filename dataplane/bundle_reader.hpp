@@ -45,8 +45,8 @@ struct bundle_survey {
   incarnation highest_incarnation;
 };
 
-/// Opens a file that a manifest names, at `path`. `corrupt` if it is missing or of another size; its
-/// bytes were not read.
+/// Opens a file that a manifest names, at `path`. `corrupt` if it is missing or of another size;
+/// its bytes were not read.
 [[nodiscard]] result<std::unique_ptr<file>> open_listed_file(disk& storage, const std::string& path,
                                                              const manifest_file& expected);
 

@@ -25,18 +25,19 @@ bool on_page(const std::byte* memory) {
 
 class direct_file final : public file {
 public:
+  /// Without `blocks` everything goes through the cache.
   direct_file(std::unique_ptr<posix_file> under, std::shared_ptr<direct_blocks> blocks)
       : under_(std::move(under)), blocks_(std::move(blocks)) {}
   ~direct_file() override { std::ignore = settle(); } // As a closed descriptor would keep it.
 
   result<void> append(std::span<const std::byte> bytes) override {
-    if (collected_ == 0 && on_page(bytes.data()) && bytes.size() >= direct_blocks::block_bytes) {
+    if (!failed_ && collected_ == 0 && on_page(bytes.data()) &&
+        bytes.size() >= direct_blocks::block_bytes) {
       write(bytes.first(whole_pages(bytes.size()))); // No copy is needed.
       bytes = bytes.subspan(whole_pages(bytes.size()));
     }
     while (!bytes.empty() && !failed_) {
-      if (!block_) block_ = blocks_->take();
-      if (!block_) { // The system has no memory: it will have to do with its cache.
+      if (!has_block()) {
         write(bytes);
         break;
       }
@@ -52,9 +53,8 @@ public:
   void start_sync() override { std::ignore = settle(); } // The block is another file's then.
   result<void> sync() override {
     if (auto done = settle(); !done) return done;
-    auto synced = under_->sync();
-    if (!synced) failed_ = synced.error();
-    return synced;
+    keep(under_->sync());
+    return outcome();
   }
   result<void> close() override {
     auto done = settle();
@@ -84,12 +84,25 @@ private:
     if (failed_) return failure(*failed_);
     return {};
   }
+  void keep(result<void> done) {
+    if (!done && !failed_) failed_ = std::move(done.error());
+  }
 
   /// Writes what was collected and gives the block back.
   result<void> settle() {
     if (block_ && !failed_) write_collected();
     if (block_) blocks_->give_back(std::move(block_));
+    collected_ = 0;
     return outcome();
+  }
+
+  /// Whether bytes are collected: not where direct writes are refused, nor behind a sync within a
+  /// page, nor if the system has no memory.
+  bool has_block() {
+    if (collected_ > 0) return true;
+    if (!blocks_ || refused_ || under_->position() % direct_page_bytes != 0) return false;
+    if (!block_) block_ = blocks_->take();
+    return block_ != nullptr;
   }
 
   /// The processor will not read these bytes again: they need no place in its caches.
@@ -101,32 +114,27 @@ private:
 
   void write_collected() { write(block_->bytes(0, std::exchange(collected_, 0))); }
 
-  /// Writes behind what was written: whole pages past the cache if the file stands on one, and if
-  /// they are worth a request.
+  /// Whole pages past the cache if the file stands on one, and if they are worth a request.
   void write(std::span<const std::byte> bytes) {
     const auto pages = bytes.first(whole_pages(bytes.size()));
-    if (pages.size() >= direct_bytes_min && on_page(pages.data()) && !refused_ &&
-        written_ % direct_page_bytes == 0) {
-      if (auto done = under_->write_direct(written_, pages); done) {
-        written_ += pages.size();
+    if (!refused_ && blocks_ && pages.size() >= direct_bytes_min && on_page(pages.data()) &&
+        under_->position() % direct_page_bytes == 0) {
+      auto done = under_->append_direct(pages);
+      if (done)
         bytes = bytes.subspan(pages.size());
-      } else if (done.error().code == errc::unsupported) {
+      else if (done.error().code == errc::unsupported)
         refused_ = true;
-      } else {
-        failed_ = std::move(done.error());
-      }
+      else
+        keep(std::move(done));
     }
-    if (bytes.empty() || failed_) return;
-    if (auto done = under_->write_at(written_, bytes); !done) failed_ = std::move(done.error());
-    written_ += bytes.size();
+    if (!bytes.empty() && !failed_) keep(under_->append(bytes));
   }
 
   std::unique_ptr<posix_file> under_;
-  std::shared_ptr<direct_blocks> blocks_;
-  std::shared_ptr<segment> block_; ///< Of the bytes that were appended and not written.
+  std::shared_ptr<direct_blocks> blocks_; ///< Null: no direct writes.
+  std::shared_ptr<segment> block_;        ///< Of the bytes that were appended and not written.
   std::uint64_t collected_ = 0;
-  std::uint64_t written_ = 0;
-  bool refused_ = false; ///< The file system takes no direct writes.
+  bool refused_ = false; ///< The file system takes no direct writes after all.
   std::optional<error> failed_;
 };
 
@@ -160,8 +168,8 @@ result<std::unique_ptr<file>> create_direct_file(const std::string& path,
                                                  const std::shared_ptr<direct_blocks>& blocks) {
   auto made = create_posix_file(path);
   if (!made) return failure(std::move(made.error()));
-  if (!takes_direct_writes(**made)) return std::move(*made);
-  return std::make_unique<direct_file>(std::move(*made), blocks);
+  const bool direct = takes_direct_writes(**made);
+  return std::make_unique<direct_file>(std::move(*made), direct ? blocks : nullptr);
 }
 
 } // namespace weir::dataplane

@@ -42,7 +42,8 @@ private:
 };
 
 /// As `disk::create`. A file holds a block from its first append until it is synced. On a file
-/// system that is not known to take direct writes well (ext4 and XFS are) it is a plain file.
+/// system that is not known to take direct writes well (ext4 and XFS are) nothing is collected, and
+/// every append goes through the cache at once. Everywhere an error stays with its file.
 [[nodiscard]] result<std::unique_ptr<file>>
 create_direct_file(const std::string& path, const std::shared_ptr<direct_blocks>& blocks);
 

@@ -10,8 +10,8 @@
 
 namespace weir::dataplane {
 
-/// The file system of this process. Thread-safe. New files are written past the page cache where that
-/// pays (`direct_file.hpp`); up to 8 MiB of memory are kept for it.
+/// The file system of this process. Thread-safe. New files are written past the page cache where
+/// that pays (`direct_file.hpp`); up to 8 MiB of memory are kept for it.
 [[nodiscard]] std::unique_ptr<disk> make_posix_disk();
 
 /// Who holds a run directory, as it stands in its lock file.

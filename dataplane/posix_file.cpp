@@ -83,14 +83,20 @@ result<void> posix_file::write_at(std::uint64_t offset, std::span<const std::byt
   return {};
 }
 
-result<void> posix_file::write_direct(std::uint64_t offset, std::span<const std::byte> bytes) {
+result<void> posix_file::append_direct(std::span<const std::byte> bytes) {
   if (::fcntl(opened_.number(), F_SETFL, O_DIRECT) < 0)
     return failure(errc::unsupported, path_ + ": takes no direct writes");
-  const int number = write_all(opened_.number(), offset, bytes);
+  const int number = write_all(opened_.number(), position_, bytes);
   ensure(::fcntl(opened_.number(), F_SETFL, 0) == 0, "a flag of a file can be taken back");
-  if (number == 0) return {};
+  if (number == 0) {
+    position_ += bytes.size();
+    started_ = position_; // There is nothing that the disk would have to begin with.
+    return {};
+  }
   auto failed = system_failure(number == took_no_bytes ? EINVAL : number, path_, "write directly");
-  if (number == took_no_bytes || number == EINVAL || number == EOPNOTSUPP)
+  // The last two: memory of another device, which can be copied from and no more.
+  if (number == took_no_bytes || number == EINVAL || number == EOPNOTSUPP || number == EFAULT ||
+      number == ENOMEM)
     failed.value().code = errc::unsupported;
   return failed;
 }

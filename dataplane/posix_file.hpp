@@ -34,7 +34,7 @@ auto retried(Call call) {
 /// Appended bytes after which the disk is told to begin with them.
 inline constexpr std::uint64_t write_behind_bytes = std::uint64_t{4} << 20;
 
-/// What a direct write wants offset, size and memory to be multiples of.
+/// What a direct write wants offset, size and memory to be multiples of: pages.
 inline constexpr std::uint64_t direct_page_bytes = 4096;
 
 /// An open descriptor, closed on destruction.
@@ -71,10 +71,11 @@ public:
   result<void> close() override;
   result<std::shared_ptr<const std::byte>> map(std::uint64_t bytes) override;
 
-  /// `write_at` past the page cache. `unsupported` if the file system refuses, who knows after how
-  /// many bytes: then all of them have to be written again. @pre offset, size and memory are
-  /// multiples of `direct_page_bytes`
-  [[nodiscard]] result<void> write_direct(std::uint64_t offset, std::span<const std::byte> bytes);
+  /// `append` past the page cache. `unsupported` if the file system refuses, who knows after how
+  /// many bytes: nothing counts as appended then. @pre size, memory and file end are on a page
+  [[nodiscard]] result<void> append_direct(std::span<const std::byte> bytes);
+  /// Where the next append goes.
+  [[nodiscard]] std::uint64_t position() const { return position_; }
 
   [[nodiscard]] int number() const { return opened_.number(); }
   [[nodiscard]] const std::string& path() const { return path_; }

@@ -49,7 +49,7 @@ write_snapshot(disk& storage, const std::string& directory, epoch_id epoch, cons
 /// last. It is not retired meanwhile, which holds for the newest durable one.
 struct snapshot_base {
   std::string directory;
-  std::shared_ptr<const snapshot_files> files;
+  std::shared_ptr<const snapshot_files> files; ///< As this store wrote or loaded them.
 };
 
 struct increment_options {

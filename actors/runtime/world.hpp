@@ -77,7 +77,7 @@ struct world_options {
 class world {
 public:
   explicit world(world_options options = {});
-  /// One pool for all blocking work. With a schedule, graphs of this world take their turns from it (`simulation`).
+  /// One pool for all work. With a schedule, graphs of this world take turns from it: `simulation`.
   world(world_options options, std::unique_ptr<weir::clock> time,
         std::unique_ptr<blocking_pool> pool, detail::simulated_scheduler* schedule = nullptr);
   world(const world&) = delete;

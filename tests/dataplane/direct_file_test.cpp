@@ -88,12 +88,12 @@ bool holds_in_child(Check check) {
   return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-/// Makes fcntl fail with EINVAL, in this process from now on: no file takes direct writes.
-bool forbid_direct_writes() {
+/// Makes a system call fail with `number`, in this process from now on.
+bool refuse_calls(unsigned call, int number) {
   std::array<sock_filter, 4> program = {
       sock_filter{BPF_LD | BPF_W | BPF_ABS, 0, 0, 0}, // The number of the call stands first.
-      sock_filter{BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_fcntl},
-      sock_filter{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | EINVAL},
+      sock_filter{BPF_JMP | BPF_JEQ | BPF_K, 0, 1, call},
+      sock_filter{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | static_cast<unsigned>(number)},
       sock_filter{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
   const sock_fprog filter{program.size(), program.data()};
   return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
@@ -179,7 +179,8 @@ TEST_SUITE("dataplane/direct_file") {
     const auto bytes = pattern(block + 300 * kibi);
     CHECK(holds_in_child([&] {
       const auto storage = make_posix_disk();
-      return forbid_direct_writes() && is_kept(*storage, directory.file("a"), bytes, 100'000);
+      return refuse_calls(SYS_fcntl, EINVAL) &&
+             is_kept(*storage, directory.file("a"), bytes, 100'000);
     }));
   }
 
@@ -205,6 +206,83 @@ TEST_SUITE("dataplane/direct_file") {
     REQUIRE(read);
     CHECK(read->size() == limit);
     CHECK(std::ranges::equal(*read, std::span(bytes).first(limit)));
+  }
+
+  TEST_CASE("after a failed sync a file is given up") {
+    const test::temp_dir directory;
+    CHECK(holds_in_child([&] {
+      const auto storage = make_posix_disk();
+      auto made = storage->create(directory.file("a"));
+      const auto bytes = pattern(300 * kibi);
+      return made && (*made)->append(bytes) && refuse_calls(SYS_fsync, EIO) && !(*made)->sync() &&
+             !(*made)->append(bytes) && !(*made)->close();
+    }));
+  }
+
+  TEST_CASE("every call on a file sees what was appended") {
+    const test::temp_dir directory;
+    const auto storage = make_posix_disk();
+    const auto bytes = pattern(300 * kibi);
+    const auto appended = [&](const std::string& name) {
+      auto made = storage->create(directory.file(name));
+      REQUIRE(made);
+      REQUIRE((*made)->append(bytes));
+      return std::move(*made);
+    };
+    std::vector<std::byte> read(bytes.size());
+    CHECK(appended("read")->read_at(0, read) == bytes.size());
+    CHECK(read == bytes);
+    const auto mapping = appended("mapped")->map(bytes.size());
+    REQUIRE(mapping);
+    CHECK(std::equal(bytes.begin(), bytes.end(), mapping->get()));
+    const auto written = appended("written");
+    REQUIRE(written->write_at(5, std::span(bytes).first(3)));
+    CHECK(written->read_at(0, read) == bytes.size());
+    CHECK(std::ranges::equal(std::span(read).subspan(5, 3), std::span(bytes).first(3)));
+    CHECK(std::ranges::equal(std::span(read).subspan(8), std::span(bytes).subspan(8)));
+    appended("dropped").reset();
+    CHECK(*read_file(*storage, directory.file("dropped"), 2 * bytes.size()) == bytes);
+  }
+
+  TEST_CASE("large memory on a page stands behind what was collected") {
+    const test::temp_dir directory;
+    const auto storage = make_posix_disk();
+    const auto memory = segment::allocate(2 * block);
+    const auto large = memory->writable(0, memory->capacity());
+    std::ranges::fill(large, std::byte{7});
+    auto made = storage->create(directory.file("a"));
+    REQUIRE(made);
+    REQUIRE((*made)->append(pattern(4096)));
+    REQUIRE((*made)->append(large));
+    REQUIRE((*made)->close());
+    const auto read = read_file(*storage, directory.file("a"), 3 * block);
+    REQUIRE(read);
+    REQUIRE(read->size() == 4096 + large.size());
+    CHECK(std::ranges::equal(std::span(*read).first(4096), pattern(4096)));
+    CHECK(std::ranges::equal(std::span(*read).subspan(4096), large));
+  }
+
+  TEST_CASE("files that are written at the same time have a block each") {
+    const test::temp_dir directory;
+    const auto storage = make_posix_disk();
+    const auto first = pattern(600'000);
+    const std::vector<std::byte> second(first.size(), std::byte{9});
+    for (const std::string round : {"1", "2", "3"}) {
+      auto one = storage->create(directory.file("a" + round));
+      auto other = storage->create(directory.file("b" + round));
+      REQUIRE((*one)->append(std::span(first).first(4096)));
+      REQUIRE((*one)->sync()); // Gives its block back, and takes one again.
+      for (std::size_t at = 4096; at < first.size(); at += 100'000) {
+        const std::size_t count = std::min<std::size_t>(100'000, first.size() - at);
+        REQUIRE((*one)->append(std::span(first).subspan(at, count)));
+        REQUIRE((*other)->append(std::span(second).subspan(at, count)));
+      }
+      REQUIRE((*one)->close());
+      REQUIRE((*other)->close());
+      CHECK(*read_file(*storage, directory.file("a" + round), 1 << 20) == first);
+      CHECK(std::ranges::equal(*read_file(*storage, directory.file("b" + round), 1 << 20),
+                               std::span(second).subspan(4096)));
+    }
   }
 
   TEST_CASE("blocks are used again, and no more are kept than two") {

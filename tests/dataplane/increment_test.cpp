@@ -87,6 +87,47 @@ std::vector<row_id> put_rows(store& plane, int count, std::int32_t value) {
 } // namespace
 
 TEST_SUITE("dataplane/increment") {
+  TEST_CASE("a value that was staged beside a committed one is written again") {
+    store plane;
+    chain bundles;
+    const std::vector<std::int32_t> values(16, 1);
+    std::vector<row_input> rows(2);
+    for (row_input& row : rows)
+      row.cells.push_back(vector_cell<std::int32_t>("values", values));
+    const auto ids = plane.stage("p", rows); // Their values are one run in memory.
+    REQUIRE(ids);
+    REQUIRE(plane.commit("p", std::span(*ids).first(1)));
+    std::ignore = bundles.write(plane.capture().committed());
+    REQUIRE(plane.commit("p", std::span(*ids).subspan(1)));
+    CHECK(bundles.write(plane.capture()).linked_bytes == 0);
+  }
+
+  TEST_CASE("a refused piece ends the writing, whichever it is") {
+    store plane;
+    std::vector<row_input> rows(3 * 4096 + 5); // Several chunks of the index.
+    const std::int32_t one = 1;
+    for (row_input& row : rows)
+      row.cells.push_back(scalar_cell("value", one));
+    REQUIRE(plane.put("p", rows));
+    const auto state = plane.capture();
+    const auto pieces_until = [&](std::size_t refused) {
+      crash_disk disk;
+      REQUIRE(disk.make_directory("/b"));
+      std::size_t pieces = 0;
+      const auto pace = [&](std::uint64_t) -> result<void> {
+        if (pieces++ == refused) return failure(errc::conflict, "the cut was aborted");
+        return {};
+      };
+      const auto written = write_snapshot(disk, "/b", {1, 1, 1}, state, pace);
+      CHECK(written.has_value() == (pieces <= refused));
+      return pieces;
+    };
+    const std::size_t all = pieces_until(1'000'000);
+    REQUIRE(all > 8);
+    for (std::size_t at = 0; at < all; ++at)
+      CHECK(pieces_until(at) == at + 1);
+  }
+
   TEST_CASE("a walk over a layout finds what a search does, whatever it is asked for next") {
     std::mt19937_64 random(7);
     segment_layout layout;
