@@ -61,6 +61,8 @@ result<std::string> bundle_path(dataplane::disk& storage, const std::string& nam
     while (path.size() > 1 && path.ends_with('/'))
       path.pop_back();
     const auto status = storage.stat(path);
+    if (!status && status.error().code == errc::not_found)
+      return failure(errc::not_found, path + ": does not exist");
     if (!status) return failure(status.error());
     if (status->kind == dataplane::entry_kind::symlink) {
       auto target = storage.read_symlink(path);

@@ -527,7 +527,7 @@ constexpr config_key keys[] = {
      .meaning = "How files are written; auto: by io_uring where the kernel allows it."},
     {.path = "logger.log_dir",
      .field = at<&run_config::logger, &logger_config::log_dir>(),
-     .meaning = "Directory of the log; null = the run directory.",
+     .meaning = "Directory of a log; not available yet: null, the standard streams.",
      .role = text_role::path},
     {.path = "logger.level",
      .field = at<&run_config::logger, &logger_config::level>(),

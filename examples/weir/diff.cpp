@@ -104,7 +104,7 @@ private:
            std::to_string(right_.parts.replay.consumed.count));
   }
 
-  void note(const char* what, const std::string& one, const std::string& other) {
+  void note(const std::string& what, const std::string& one, const std::string& other) {
     differs_ = true;
     add("{}: {} -> {}", what, one, other);
   }
@@ -117,10 +117,14 @@ private:
       if (same == nullptr)
         note_file("only in the first", file);
       else if (*same != file)
-        note_file("differs", file);
+        note("file " + file.path, size_of(file), size_of(*same));
     }
     for (const dataplane::manifest_file& file : other.files)
       if (one.find(file.path) == nullptr) note_file("only in the second", file);
+  }
+
+  static std::string size_of(const dataplane::manifest_file& file) {
+    return fmt::format("{} bytes ({})", file.bytes, to_string(file.checksum).substr(0, 8));
   }
 
   void note_file(const char* what, const dataplane::manifest_file& file) {

@@ -58,7 +58,8 @@ void describe(CLI::App& app, command_line& line) {
                 "generate the finished groups of the bundle again, with fresh samples")
       ->excludes(fresh);
   run->add_option("--from", line.from, "restore this bundle instead of the newest")
-      ->type_name("step_N");
+      ->type_name("step_N")
+      ->excludes(fresh);
   run->add_option("--failpoints", line.run.failpoints, "make named points fail: name=kill@3,...")
       ->type_name("LIST");
 

@@ -33,6 +33,13 @@ void add_contradictions(dataplane::disk& storage, const std::string& path,
     problems.push_back(std::move(problem));
 }
 
+/// The file, once, and what is wrong with it.
+std::string line_of(const std::string& bundle, const dataplane::bundle_problem& problem) {
+  const std::string path = dataplane::join(bundle, problem.file);
+  const std::string reason = to_string(problem.reason);
+  return problem.reason.text.starts_with(path) ? reason : path + ": " + reason;
+}
+
 } // namespace
 
 exit_code verify(const std::string& named) {
@@ -53,13 +60,12 @@ exit_code verify(const std::string& named) {
     return exit_code::done;
   }
   for (const dataplane::bundle_problem& problem : problems)
-    std::fprintf(stderr, "%s/%s: %s\n", bundle.c_str(), problem.file.c_str(),
-                 to_string(problem.reason).c_str());
+    std::fprintf(stderr, "%s\n", line_of(bundle, problem).c_str());
   if (rows_damaged)
     if (const std::string place = place_of_damage(*storage, bundle); !place.empty())
       std::fprintf(stderr, "  in the rows: %s\n", place.c_str());
-  std::fprintf(stderr, "%zu problems; `weir run` falls back to the newest bundle without any\n",
-               problems.size());
+  std::fprintf(stderr, "%zu %s; `weir run` falls back to the newest bundle that has none\n",
+               problems.size(), problems.size() == 1 ? "problem" : "problems");
   return exit_code::failed;
 }
 

@@ -306,7 +306,7 @@ TEST_SUITE("drill/damage") {
       }
       const program_end missing = run_program({tool, (job.home() / "nowhere").string()});
       CHECK(missing.exited_with(1));
-      CHECK(missing.says("nowhere: cannot tell the kind: No such file or directory"));
+      CHECK(missing.says("nowhere: does not exist"));
       CHECK(run_program({tool, (job.checkpoints() / "latest").string()}).exited_with(0));
       CHECK(run_program({tool, job.bundle("step_4").string() + "/"}).exited_with(0));
     }
