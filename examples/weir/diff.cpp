@@ -117,14 +117,11 @@ private:
       if (same == nullptr)
         note_file("only in the first", file);
       else if (*same != file)
-        note("file " + file.path, size_of(file), size_of(*same));
+        note("file " + file.path + ": differs, bytes", std::to_string(file.bytes),
+             std::to_string(same->bytes));
     }
     for (const dataplane::manifest_file& file : other.files)
       if (one.find(file.path) == nullptr) note_file("only in the second", file);
-  }
-
-  static std::string size_of(const dataplane::manifest_file& file) {
-    return fmt::format("{} bytes ({})", file.bytes, to_string(file.checksum).substr(0, 8));
   }
 
   void note_file(const char* what, const dataplane::manifest_file& file) {

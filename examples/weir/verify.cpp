@@ -33,7 +33,7 @@ void add_contradictions(dataplane::disk& storage, const std::string& path,
     problems.push_back(std::move(problem));
 }
 
-/// The file, once, and what is wrong with it.
+/// What is wrong, with the path of the file, once.
 std::string line_of(const std::string& bundle, const dataplane::bundle_problem& problem) {
   const std::string path = dataplane::join(bundle, problem.file);
   const std::string reason = to_string(problem.reason);

@@ -101,6 +101,9 @@ TEST_SUITE("drill/resume") {
     const small_job job;
     REQUIRE(job.run().exited_with(0));
     const file_tree before = tree_of(job.bundle("step_6"));
+    const program_end both = job.run({"--fresh", "--from", "step_2"});
+    CHECK(both.exited_with(2)); // One of them would be ignored.
+    CHECK(tree_of(job.bundle("step_6")) == before);
     const program_end again = job.run({"--fresh", "--set", "grpo.seed=7"});
     INFO(again.output);
     CHECK(again.exited_with(0));
