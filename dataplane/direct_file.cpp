@@ -1,14 +1,13 @@
 #include "dataplane/direct_file.hpp"
 
 #include "dataplane/posix_file.hpp"
+#include "dataplane/settling_file.hpp"
 #include "dataplane/stream_copy.hpp"
 
 #include <linux/magic.h>
 #include <sys/vfs.h>
 
 #include <algorithm>
-#include <cstring>
-#include <optional>
 #include <utility>
 
 namespace weir::dataplane {
@@ -23,12 +22,12 @@ bool on_page(const std::byte* memory) {
   return reinterpret_cast<std::uintptr_t>(memory) % direct_page_bytes == 0;
 }
 
-class direct_file final : public file {
+class direct_file final : public settling_file {
 public:
   /// Without `blocks` everything goes through the cache.
   direct_file(std::unique_ptr<posix_file> under, std::shared_ptr<direct_blocks> blocks)
-      : under_(std::move(under)), blocks_(std::move(blocks)) {}
-  ~direct_file() override { std::ignore = settle(); } // As a closed descriptor would keep it.
+      : settling_file(std::move(under)), blocks_(std::move(blocks)) {}
+  ~direct_file() override { settle(); }
 
   result<void> append(std::span<const std::byte> bytes) override {
     if (!failed_ && collected_ == 0 && on_page(bytes.data()) &&
@@ -50,57 +49,31 @@ public:
     return outcome();
   }
 
-  void start_sync() override { std::ignore = settle(); } // The block is another file's then.
+  void start_sync() override { settle(); } // The block is another file's then.
   result<void> sync() override {
-    if (auto done = settle(); !done) return done;
-    keep(under_->sync());
+    settle();
+    if (!failed_) keep(under_->sync());
     return outcome();
-  }
-  result<void> close() override {
-    auto done = settle();
-    auto closed = under_->close();
-    return done ? closed : done;
-  }
-
-  result<void> write_at(std::uint64_t offset, std::span<const std::byte> bytes) override {
-    auto done = settle();
-    return done ? under_->write_at(offset, bytes) : done;
-  }
-  result<std::size_t> read_at(std::uint64_t offset, std::span<std::byte> target) override {
-    auto done = settle();
-    return done ? under_->read_at(offset, target) : failure(std::move(done.error()));
-  }
-  result<std::uint64_t> size() override {
-    auto done = settle();
-    return done ? under_->size() : failure(std::move(done.error()));
-  }
-  result<std::shared_ptr<const std::byte>> map(std::uint64_t bytes) override {
-    auto done = settle();
-    return done ? under_->map(bytes) : failure(std::move(done.error()));
   }
 
 private:
-  [[nodiscard]] result<void> outcome() const {
-    if (failed_) return failure(*failed_);
-    return {};
-  }
-  void keep(result<void> done) {
-    if (!done && !failed_) failed_ = std::move(done.error());
-  }
-
   /// Writes what was collected and gives the block back.
-  result<void> settle() {
+  void settle() override {
     if (block_ && !failed_) write_collected();
     if (block_) blocks_->give_back(std::move(block_));
     collected_ = 0;
-    return outcome();
   }
 
-  /// Whether bytes are collected: not where direct writes are refused, nor behind a sync within a
-  /// page, nor if the system has no memory.
+  /// Whether what comes next may go past the cache: not where that was refused, nor behind a sync
+  /// within a page.
+  [[nodiscard]] bool writes_directly() const {
+    return blocks_ && !refused_ && under_->position() % direct_page_bytes == 0;
+  }
+
+  /// Whether bytes are collected: only for a direct write, and not if the system has no memory.
   bool has_block() {
     if (collected_ > 0) return true;
-    if (!blocks_ || refused_ || under_->position() % direct_page_bytes != 0) return false;
+    if (!writes_directly()) return false;
     if (!block_) block_ = blocks_->take();
     return block_ != nullptr;
   }
@@ -117,8 +90,7 @@ private:
   /// Whole pages past the cache if the file stands on one, and if they are worth a request.
   void write(std::span<const std::byte> bytes) {
     const auto pages = bytes.first(whole_pages(bytes.size()));
-    if (!refused_ && blocks_ && pages.size() >= direct_bytes_min && on_page(pages.data()) &&
-        under_->position() % direct_page_bytes == 0) {
+    if (writes_directly() && pages.size() >= direct_bytes_min && on_page(pages.data())) {
       auto done = under_->append_direct(pages);
       if (done)
         bytes = bytes.subspan(pages.size());
@@ -130,12 +102,10 @@ private:
     if (!bytes.empty() && !failed_) keep(under_->append(bytes));
   }
 
-  std::unique_ptr<posix_file> under_;
   std::shared_ptr<direct_blocks> blocks_; ///< Null: no direct writes.
   std::shared_ptr<segment> block_;        ///< Of the bytes that were appended and not written.
   std::uint64_t collected_ = 0;
   bool refused_ = false; ///< The file system takes no direct writes after all.
-  std::optional<error> failed_;
 };
 
 /// A network file system answers a direct write from afar, and one in memory has nothing to pass.

@@ -10,6 +10,7 @@
 
 #include "dataplane/posix_disk.hpp"
 #include "dataplane/posix_file.hpp"
+#include "dataplane/settling_file.hpp"
 
 #include <fcntl.h>
 #include <liburing.h>
@@ -159,23 +160,20 @@ private:
 // ---------------------------------------------------------------------------- writing
 
 /// A created file: appends go through a ring, everything else waits for them first.
-class queued_file final : public file {
+class queued_file final : public settling_file {
 public:
   queued_file(std::unique_ptr<posix_file> under, std::shared_ptr<ring_pool> pool)
-      : under_(std::move(under)), pool_(std::move(pool)) {}
-  ~queued_file() override {
-    if (ring_) std::ignore = settle(); // As a closed descriptor would keep what was written.
-  }
+      : settling_file(std::move(under)), pool_(std::move(pool)) {}
+  ~queued_file() override { settle(); }
 
   result<void> append(std::span<const std::byte> bytes) override {
-    if (syncing_)
-      if (auto done = sync(); !done) return done;
+    if (syncing_) std::ignore = sync(); // Its failure is kept.
+    if (failed_) return outcome();
     if (!ring_) ring_ = pool_->borrow();
-    if (failed_) return failure(*failed_);
     if (!ring_) {
-      auto written = under_->write_at(end_, bytes);
-      if (written) end_ += bytes.size();
-      return written;
+      keep(under_->write_at(end_, bytes));
+      if (!failed_) end_ += bytes.size();
+      return outcome();
     }
     while (!bytes.empty() && !failed_) {
       write_slot& slot = open_slot();
@@ -189,28 +187,6 @@ public:
     return outcome();
   }
 
-  result<void> write_at(std::uint64_t offset, std::span<const std::byte> bytes) override {
-    auto done = settle();
-    return done ? under_->write_at(offset, bytes) : done;
-  }
-  result<std::size_t> read_at(std::uint64_t offset, std::span<std::byte> target) override {
-    auto done = settle();
-    return done ? under_->read_at(offset, target) : failure(std::move(done.error()));
-  }
-  result<std::uint64_t> size() override {
-    auto done = settle();
-    return done ? under_->size() : failure(std::move(done.error()));
-  }
-  result<std::shared_ptr<const std::byte>> map(std::uint64_t bytes) override {
-    auto done = settle();
-    return done ? under_->map(bytes) : failure(std::move(done.error()));
-  }
-  result<void> close() override {
-    auto done = settle();
-    auto closed = under_->close();
-    return done ? closed : done;
-  }
-
   void start_sync() override {
     if (!ring_ || failed_ || syncing_) return;
     queue_sync();
@@ -218,12 +194,11 @@ public:
   }
 
   result<void> sync() override {
-    if (ring_ && !queueing_ && !syncing_) std::ignore = settle(); // Short: no ring is needed.
-    if (failed_) return failure(*failed_);
+    if (ring_ && !queueing_ && !syncing_) settle(); // Short: no ring is needed.
+    if (failed_) return outcome();
     if (!ring_) {
-      auto synced = under_->sync();
-      if (!synced) failed_ = synced.error();
-      return synced;
+      keep(under_->sync());
+      return outcome();
     }
     start_sync();
     while (!failed_ && syncing_) {
@@ -232,21 +207,17 @@ public:
       queue_sync(); // It was cancelled, or overtook the rest of a short write.
     }
     syncing_ = false;
-    return settle();
+    settle();
+    return outcome();
   }
 
 private:
   static constexpr std::uint64_t sync_token = buffers_per_file;
   static constexpr std::uint64_t hint_token = buffers_per_file + 1;
 
-  [[nodiscard]] result<void> outcome() const {
-    if (failed_) return failure(*failed_);
-    return {};
-  }
-
   /// Writes what is left and waits for all of it; gives the ring back.
-  result<void> settle() {
-    if (!ring_) return outcome();
+  void settle() override {
+    if (!ring_) return;
     if (open_ != none && !failed_) close_open_slot();
     if (!queueing_ && !failed_) write_collected();
     drain();
@@ -256,16 +227,13 @@ private:
       slot.taken = false;
     open_ = none;
     pool_->give_back(std::move(ring_));
-    return outcome();
   }
 
   /// What was collected, by plain calls.
   void write_collected() {
-    for (std::size_t at = 0; at < collected_; ++at) {
+    for (std::size_t at = 0; at < collected_ && !failed_; ++at) {
       const write_slot& slot = ring_->slots[at];
-      auto done = under_->write_at(slot.offset, {slot.bytes.get(), slot.filled});
-      if (!done) failed_ = std::move(done.error());
-      if (failed_) return;
+      keep(under_->write_at(slot.offset, {slot.bytes.get(), slot.filled}));
     }
   }
 
@@ -364,16 +332,16 @@ private:
       if (one.outcome == 0)
         synced_ = !overtaken_;
       else if (!asks_again(one.outcome) || ++sync_tries_ == tries_max)
-        fail(-one.outcome, "sync");
+        keep(system_failure(-one.outcome, under_->path(), "sync"));
       return;
     }
     write_slot& slot = ring_->slots[one.token];
     if (one.outcome == 0)
-      fail("the system took no bytes");
+      keep(failure(errc::io_failed, under_->path() + ": cannot write: the system took no bytes"));
     else if (one.outcome > 0)
       slot.done += static_cast<std::size_t>(one.outcome);
     else if (!asks_again(one.outcome) || ++slot.tries == tries_max)
-      fail(-one.outcome, "write");
+      keep(system_failure(-one.outcome, under_->path(), "write"));
     slot.taken = !failed_ && slot.done < slot.filled;
     if (!slot.taken) return;
     if (syncing_) overtaken_ = true, synced_ = false;
@@ -381,17 +349,8 @@ private:
     ring_->submit();
   }
 
-  void fail(int number, std::string_view action) {
-    if (!failed_) failed_ = system_failure(number, under_->path(), action).value();
-  }
-  void fail(std::string_view reason) {
-    if (!failed_)
-      failed_ = error{errc::io_failed, under_->path() + ": cannot write: " + std::string(reason)};
-  }
-
   static constexpr std::size_t none = static_cast<std::size_t>(-1);
 
-  std::unique_ptr<posix_file> under_;
   std::shared_ptr<ring_pool> pool_;
   std::unique_ptr<ring> ring_;
   std::uint64_t end_ = 0; ///< Where the next append goes.
@@ -400,7 +359,6 @@ private:
   bool hint_queued_ = false;  ///< One at a time: a busy disk would collect them.
   std::size_t collected_ = 0; ///< Full buffers that are not queued, the first of the ring's.
   bool queueing_ = false;
-  std::optional<error> failed_;
   int sync_tries_ = 0;
   bool syncing_ = false;
   bool synced_ = false;

@@ -2,25 +2,21 @@
 /// cache, and a file system that refuses. `disk_test.cpp` has what all disks do alike.
 #include "dataplane/direct_file.hpp"
 #include "dataplane/posix_disk.hpp"
+#include "tests/dataplane/pattern.hpp"
+#include "tests/support/child_check.hpp"
 #include "tests/support/temp_dir.hpp"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
-#include <linux/filter.h>
 #include <linux/magic.h>
-#include <linux/seccomp.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/vfs.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -32,13 +28,6 @@ namespace {
 
 constexpr std::size_t kibi = 1024;
 constexpr std::size_t block = direct_blocks::block_bytes;
-
-std::vector<std::byte> pattern(std::size_t bytes) {
-  std::vector<std::byte> made(bytes);
-  for (std::size_t at = 0; at < bytes; ++at)
-    made[at] = static_cast<std::byte>((at * 31 + at / 4093) & 0xffU);
-  return made;
-}
 
 result<void> append_in_pieces(file& target, std::span<const std::byte> bytes, std::size_t piece) {
   while (!bytes.empty()) {
@@ -78,41 +67,13 @@ std::size_t cached_pages(const std::string& path, std::size_t bytes) {
       std::ranges::count_if(pages, [](unsigned char page) { return (page & 1U) != 0; }));
 }
 
-/// What `check` says in a process of its own.
-template <class Check>
-bool holds_in_child(Check check) {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(check() ? 0 : 1);
-  int status = -1;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
-/// Makes a system call fail with `number`, in this process from now on.
-bool refuse_calls(unsigned call, int number) {
-  std::array<sock_filter, 4> program = {
-      sock_filter{BPF_LD | BPF_W | BPF_ABS, 0, 0, 0}, // The number of the call stands first.
-      sock_filter{BPF_JMP | BPF_JEQ | BPF_K, 0, 1, call},
-      sock_filter{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | static_cast<unsigned>(number)},
-      sock_filter{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
-  const sock_fprog filter{program.size(), program.data()};
-  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
-}
-
-bool limit_files_to(std::size_t bytes) {
-  std::signal(SIGXFSZ, SIG_IGN);
-  const rlimit limit{bytes, bytes};
-  return ::setrlimit(RLIMIT_FSIZE, &limit) == 0;
-}
-
 } // namespace
 
 TEST_SUITE("dataplane/direct_file") {
   TEST_CASE("a file of any length, in pieces of any size, is read back as it was appended") {
     const test::temp_dir directory;
     const auto storage = make_posix_disk();
-    const auto bytes = pattern(2 * block + 5000);
+    const auto bytes = test::pattern(2 * block + 5000);
     for (const std::size_t length :
          {std::size_t{0}, std::size_t{1}, std::size_t{4096}, direct_bytes_min - 1, direct_bytes_min,
           direct_bytes_min + 1, block - 1, block, block + 1, 2 * block + 4096, bytes.size()})
@@ -128,7 +89,7 @@ TEST_SUITE("dataplane/direct_file") {
     const auto storage = make_posix_disk();
     const auto memory = segment::allocate(2 * block + 4096);
     const auto bytes = memory->writable(0, memory->capacity());
-    std::ranges::copy(pattern(bytes.size()), bytes.begin());
+    std::ranges::copy(test::pattern(bytes.size()), bytes.begin());
     for (const std::size_t shift : {0U, 1U, 512U, 4096U}) {
       CAPTURE(shift);
       CHECK(is_kept(*storage, directory.file("a"), bytes.subspan(shift), bytes.size()));
@@ -143,7 +104,7 @@ TEST_SUITE("dataplane/direct_file") {
       return;
     }
     const auto storage = make_posix_disk();
-    const auto bytes = pattern(block + 300 * kibi + 77);
+    const auto bytes = test::pattern(block + 300 * kibi + 77);
     auto made = storage->create(directory.file("a"));
     REQUIRE(made);
     REQUIRE(append_in_pieces(**made, bytes, 100'000));
@@ -154,7 +115,7 @@ TEST_SUITE("dataplane/direct_file") {
   TEST_CASE("a file goes on after a sync, wherever that was") {
     const test::temp_dir directory;
     const auto storage = make_posix_disk();
-    const auto bytes = pattern(3 * block);
+    const auto bytes = test::pattern(3 * block);
     for (const std::size_t first : {std::size_t{10}, direct_bytes_min, block, block + 4095}) {
       CAPTURE(first);
       auto made = storage->create(directory.file("a"));
@@ -176,10 +137,10 @@ TEST_SUITE("dataplane/direct_file") {
 
   TEST_CASE("where direct writes are refused, files go through the cache") {
     const test::temp_dir directory;
-    const auto bytes = pattern(block + 300 * kibi);
-    CHECK(holds_in_child([&] {
+    const auto bytes = test::pattern(block + 300 * kibi);
+    CHECK(test::holds_in_child([&] {
       const auto storage = make_posix_disk();
-      return refuse_calls(SYS_fcntl, EINVAL) &&
+      return test::refuse_calls(SYS_fcntl, EINVAL) &&
              is_kept(*storage, directory.file("a"), bytes, 100'000);
     }));
   }
@@ -187,9 +148,10 @@ TEST_SUITE("dataplane/direct_file") {
   TEST_CASE("an error stays with its file, and no sync of it succeeds") {
     const test::temp_dir directory;
     const std::size_t limit = 700 * kibi + 13;
-    const auto bytes = pattern(2 * block);
-    CHECK(holds_in_child([&] { // The limit is within a page: the direct write before it is refused.
-      if (!limit_files_to(limit)) return false;
+    const auto bytes = test::pattern(2 * block);
+    // The limit is within a page: the direct write before it is refused.
+    CHECK(test::holds_in_child([&] {
+      if (!test::limit_files_to(limit)) return false;
       const auto storage = make_posix_disk();
       auto made = storage->create(directory.file("a"));
       auto other = storage->create(directory.file("b"));
@@ -208,21 +170,32 @@ TEST_SUITE("dataplane/direct_file") {
     CHECK(std::ranges::equal(*read, std::span(bytes).first(limit)));
   }
 
+  TEST_CASE("a failed write at an offset stays with its file as well") {
+    const test::temp_dir directory;
+    CHECK(test::holds_in_child([&] {
+      if (!test::limit_files_to(7 * kibi)) return false;
+      auto made = make_posix_disk()->create(directory.file("a"));
+      const auto bytes = test::pattern(5 * kibi);
+      if (!made || !(*made)->write_at(0, bytes)) return false;
+      return !(*made)->write_at(5 * kibi, bytes) && !(*made)->sync() && !(*made)->close();
+    }));
+  }
+
   TEST_CASE("after a failed sync a file is given up") {
     const test::temp_dir directory;
-    CHECK(holds_in_child([&] {
+    CHECK(test::holds_in_child([&] {
       const auto storage = make_posix_disk();
       auto made = storage->create(directory.file("a"));
-      const auto bytes = pattern(300 * kibi);
-      return made && (*made)->append(bytes) && refuse_calls(SYS_fsync, EIO) && !(*made)->sync() &&
-             !(*made)->append(bytes) && !(*made)->close();
+      const auto bytes = test::pattern(300 * kibi);
+      return made && (*made)->append(bytes) && test::refuse_calls(SYS_fsync, EIO) &&
+             !(*made)->sync() && !(*made)->append(bytes) && !(*made)->close();
     }));
   }
 
   TEST_CASE("every call on a file sees what was appended") {
     const test::temp_dir directory;
     const auto storage = make_posix_disk();
-    const auto bytes = pattern(300 * kibi);
+    const auto bytes = test::pattern(300 * kibi);
     const auto appended = [&](const std::string& name) {
       auto made = storage->create(directory.file(name));
       REQUIRE(made);
@@ -252,20 +225,20 @@ TEST_SUITE("dataplane/direct_file") {
     std::ranges::fill(large, std::byte{7});
     auto made = storage->create(directory.file("a"));
     REQUIRE(made);
-    REQUIRE((*made)->append(pattern(4096)));
+    REQUIRE((*made)->append(test::pattern(4096)));
     REQUIRE((*made)->append(large));
     REQUIRE((*made)->close());
     const auto read = read_file(*storage, directory.file("a"), 3 * block);
     REQUIRE(read);
     REQUIRE(read->size() == 4096 + large.size());
-    CHECK(std::ranges::equal(std::span(*read).first(4096), pattern(4096)));
+    CHECK(std::ranges::equal(std::span(*read).first(4096), test::pattern(4096)));
     CHECK(std::ranges::equal(std::span(*read).subspan(4096), large));
   }
 
   TEST_CASE("files that are written at the same time have a block each") {
     const test::temp_dir directory;
     const auto storage = make_posix_disk();
-    const auto first = pattern(600'000);
+    const auto first = test::pattern(600'000);
     const std::vector<std::byte> second(first.size(), std::byte{9});
     for (const std::string round : {"1", "2", "3"}) {
       auto one = storage->create(directory.file("a" + round));

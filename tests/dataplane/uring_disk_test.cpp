@@ -1,23 +1,17 @@
 /// What only the io_uring disk does: appends that are queued, syncs in the background, and a kernel
 /// that does not allow it. `disk_test.cpp` has what all disks do alike.
 #include "dataplane/uring_disk.hpp"
+#include "tests/dataplane/pattern.hpp"
+#include "tests/support/child_check.hpp"
 #include "tests/support/temp_dir.hpp"
 
 #include <doctest/doctest.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <array>
+#include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstddef>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -27,42 +21,12 @@ namespace {
 
 constexpr std::size_t kibi = 1024;
 
-/// Bytes that tell where they belong.
-std::vector<std::byte> pattern(std::size_t bytes, unsigned seed) {
-  std::vector<std::byte> made(bytes);
-  for (std::size_t at = 0; at < bytes; ++at)
-    made[at] = static_cast<std::byte>((at * 31 + at / 4093 + seed) & 0xffU);
-  return made;
-}
-
 /// A disk that queues; null, with a message, where the kernel does not allow it.
 std::unique_ptr<disk> uring_or_null() {
   auto made = make_uring_disk();
   if (made) return std::move(*made);
   MESSAGE("skipped: ", made.error().text);
   return nullptr;
-}
-
-/// Makes io_uring_setup fail with `number`, in this process from now on.
-bool forbid_rings(int number) {
-  std::array<sock_filter, 4> program = {
-      sock_filter{BPF_LD | BPF_W | BPF_ABS, 0, 0, 0}, // The number of the call stands first.
-      sock_filter{BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_io_uring_setup},
-      sock_filter{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | static_cast<unsigned>(number)},
-      sock_filter{BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
-  const sock_fprog filter{program.size(), program.data()};
-  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
-}
-
-/// What `check` says in a process of its own.
-template <class Check>
-bool holds_in_child(Check check) {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(check() ? 0 : 1);
-  int status = -1;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 } // namespace
@@ -72,7 +36,7 @@ TEST_SUITE("dataplane/uring_disk") {
     const auto storage = uring_or_null();
     if (!storage) return;
     const test::temp_dir directory;
-    const auto expected = pattern(9 * kibi * kibi + 77, 1);
+    const auto expected = test::pattern(9 * kibi * kibi + 77, 1);
     auto made = storage->create(directory.file("a"));
     REQUIRE(made);
     std::span<const std::byte> left(expected);
@@ -84,7 +48,7 @@ TEST_SUITE("dataplane/uring_disk") {
     CHECK((*made)->size() == expected.size()); // Waits for what was queued.
     (*made)->start_sync();
     REQUIRE((*made)->sync());
-    REQUIRE((*made)->append(pattern(5, 2))); // After a sync it goes on.
+    REQUIRE((*made)->append(test::pattern(5, 2))); // After a sync it goes on.
     REQUIRE((*made)->close());
     auto opened = storage->open(directory.file("a"));
     REQUIRE(opened);
@@ -109,7 +73,7 @@ TEST_SUITE("dataplane/uring_disk") {
     }
     for (int round = 0; round < 3; ++round)
       for (unsigned at = 0; at < count; ++at)
-        REQUIRE(files[at]->append(pattern(700 * kibi, at)));
+        REQUIRE(files[at]->append(test::pattern(700 * kibi, at)));
     for (const auto& one : files)
       one->start_sync();
     for (const auto& one : files) {
@@ -120,7 +84,7 @@ TEST_SUITE("dataplane/uring_disk") {
       const auto read = read_file(*storage, directory.file(std::to_string(at)), 4 * kibi * kibi);
       REQUIRE(read);
       REQUIRE(read->size() == 3 * 700 * kibi);
-      const auto expected = pattern(700 * kibi, at);
+      const auto expected = test::pattern(700 * kibi, at);
       for (std::size_t round = 0; round < 3; ++round)
         CHECK(std::equal(expected.begin(), expected.end(),
                          read->begin() + static_cast<std::ptrdiff_t>(round * 700 * kibi)));
@@ -131,7 +95,7 @@ TEST_SUITE("dataplane/uring_disk") {
     const auto storage = uring_or_null();
     if (!storage) return;
     const test::temp_dir directory;
-    const auto expected = pattern(100 * kibi, 3);
+    const auto expected = test::pattern(100 * kibi, 3);
     REQUIRE((*storage->create(directory.file("a")))->append(expected));
     const auto read = read_file(*storage, directory.file("a"), kibi * kibi);
     REQUIRE(read);
@@ -142,14 +106,12 @@ TEST_SUITE("dataplane/uring_disk") {
     const auto storage = uring_or_null();
     if (!storage) return;
     const test::temp_dir directory;
-    CHECK(holds_in_child([&] {
-      std::signal(SIGXFSZ, SIG_IGN);
-      const rlimit limit{700 * kibi + 13, 700 * kibi + 13};
-      if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return false;
+    CHECK(test::holds_in_child([&] {
+      if (!test::limit_files_to(700 * kibi + 13)) return false;
       auto made = storage->create(directory.file("a"));
       auto other = storage->create(directory.file("b"));
       if (!made || !other) return false;
-      const auto bytes = pattern(2 * kibi * kibi, 4);
+      const auto bytes = test::pattern(2 * kibi * kibi, 4);
       auto done = (*made)->append(bytes);
       if (done) done = (*made)->sync();
       const std::string expected = directory.file("a") + ": cannot write: File too large";
@@ -161,8 +123,26 @@ TEST_SUITE("dataplane/uring_disk") {
     const auto read = read_file(*storage, directory.file("a"), 2 * kibi * kibi);
     REQUIRE(read);
     CHECK(read->size() == 700 * kibi + 13);
-    const auto expected = pattern(read->size(), 4);
+    const auto expected = test::pattern(read->size(), 4);
     CHECK(*read == expected);
+  }
+
+  TEST_CASE("where no ring is free, the error of an append stays with the file as well") {
+    const auto storage = uring_or_null();
+    if (!storage) return;
+    const test::temp_dir directory;
+    CHECK(test::holds_in_child([&] {
+      if (!test::limit_files_to(7 * kibi)) return false;
+      if (!test::refuse_calls(SYS_io_uring_setup, ENOMEM)) return false;
+      auto made = storage->create(directory.file("a"));
+      const auto bytes = test::pattern(5 * kibi, 5);
+      if (!made || !(*made)->append(bytes)) return false;
+      const auto fails = [&](const result<void>& done) {
+        return !done && done.error().text == directory.file("a") + ": cannot write: File too large";
+      };
+      return fails((*made)->append(bytes)) && fails((*made)->sync()) &&
+             fails((*made)->append(std::span(bytes).first(1))) && fails((*made)->close());
+    }));
   }
 
   TEST_CASE("directories are synced at once, and the one that fails is named") {
@@ -185,8 +165,8 @@ TEST_SUITE("dataplane/uring_disk") {
   TEST_CASE("a kernel that refuses is said: an error if it was asked for, a notice if not") {
     for (const int number : {ENOSYS, EPERM, ENOMEM}) {
       CAPTURE(number);
-      CHECK(holds_in_child([number] {
-        if (!forbid_rings(number)) return false;
+      CHECK(test::holds_in_child([number] {
+        if (!test::refuse_calls(SYS_io_uring_setup, number)) return false;
         const auto asked = choose_disk(disk_kind::io_uring);
         const auto fallen_back = choose_disk(disk_kind::automatic);
         const auto posix = choose_disk(disk_kind::posix);
