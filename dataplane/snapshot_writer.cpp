@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <deque>
 #include <map>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -52,6 +53,35 @@ void for_each_row(const persistent_map<row_entry>& rows, Visitor&& visit) {
 
 // ---- Segments ----------------------------------------------------------------------------------
 
+/// An item for each of some segments. Neighbours are mostly of one segment: what was found last is
+/// kept, also that there is none.
+template <class Item>
+class by_segment {
+public:
+  /// No effect if the segment has one.
+  void add(std::uint64_t segment, Item item) {
+    items_.try_emplace(segment, std::move(item));
+    last_segment_.reset();
+  }
+  /// Null if the segment was not added.
+  [[nodiscard]] Item* find(std::uint64_t segment) {
+    if (last_segment_ != segment) {
+      const auto found = items_.find(segment);
+      last_ = found == items_.end() ? nullptr : &found->second;
+      last_segment_ = segment;
+    }
+    return last_;
+  }
+  /// @pre the segment was added
+  [[nodiscard]] Item& at(std::uint64_t segment) { return items_.at(segment); }
+  [[nodiscard]] bool empty() const { return items_.empty(); }
+
+private:
+  std::unordered_map<std::uint64_t, Item> items_;
+  std::optional<std::uint64_t> last_segment_; ///< The one that was asked for last.
+  Item* last_ = nullptr;
+};
+
 /// The live values of some segments, listed in the order of their rows.
 class segment_gatherer {
 public:
@@ -63,7 +93,7 @@ public:
   };
   using columns = std::map<column_key, column_pieces>;
 
-  void want(std::uint64_t id, const segment& memory) { wanted_[id].memory = &memory; }
+  void want(std::uint64_t id, const segment& memory) { wanted_.add(id, {&memory, {}}); }
 
   void gather(const contents& all) {
     all.partitions.for_each([this](std::uint64_t number, const partition_state& partition) {
@@ -76,7 +106,7 @@ public:
   }
 
   /// Where the values of a wanted segment will stand in its file.
-  [[nodiscard]] segment_layout layout_of(std::uint64_t id) const {
+  [[nodiscard]] segment_layout layout_of(std::uint64_t id) {
     segment_layout layout;
     const wanted_segment& wanted = wanted_.at(id);
     const std::byte* const begin = wanted.memory->bytes(0, 0).data();
@@ -108,7 +138,7 @@ private:
   };
 
   void add(std::uint32_t partition, dtype type, const cell& one) {
-    wanted_segment* const wanted = one.bytes == 0 ? nullptr : wanted_of(one.segment);
+    wanted_segment* const wanted = one.bytes == 0 ? nullptr : wanted_.find(one.segment);
     if (wanted == nullptr) return;
     column_pieces& column = wanted->found[{partition, one.field}];
     const auto bytes = wanted->memory->bytes(one.offset, one.bytes);
@@ -125,52 +155,16 @@ private:
     column.pieces.push_back(bytes);
   }
 
-  /// Null if it is not wanted. Neighbours are mostly of one segment.
-  wanted_segment* wanted_of(std::uint64_t segment) {
-    if (segment != last_segment_) {
-      const auto found = wanted_.find(segment);
-      last_ = found == wanted_.end() ? nullptr : &found->second;
-      last_segment_ = segment;
-    }
-    return last_;
-  }
-
-  std::unordered_map<std::uint64_t, wanted_segment> wanted_;
-  wanted_segment* last_ = nullptr; ///< Of the segment that was asked for last.
-  std::uint64_t last_segment_ = 0;
+  by_segment<wanted_segment> wanted_;
 };
 
 // ---- Where values stand ------------------------------------------------------------------------
 
-/// The files of some segments, asked for the values of one row after the other.
-class value_finder {
-public:
-  struct file {
-    layout_walk layout;
-    std::uint32_t position = 0; ///< Of the segment in the index.
-    bool complete = true;       ///< Has every value that it was asked for.
-  };
-
-  void add(std::uint64_t segment, const segment_layout& layout, std::uint32_t position = 0) {
-    files_.try_emplace(segment, file{layout_walk(layout), position, true});
-  }
-  /// Null if the segment was not added. Neighbours are mostly of one segment.
-  [[nodiscard]] file* of(std::uint64_t segment) {
-    if (last_ == nullptr || segment != last_segment_) {
-      const auto found = files_.find(segment);
-      if (found == files_.end()) return nullptr;
-      last_ = &found->second;
-      last_segment_ = segment;
-    }
-    return last_;
-  }
-
-  [[nodiscard]] bool empty() const { return files_.empty(); }
-
-private:
-  std::unordered_map<std::uint64_t, file> files_;
-  file* last_ = nullptr;
-  std::uint64_t last_segment_ = 0;
+/// The file of a segment, asked for the values of one row after the other.
+struct value_file {
+  layout_walk layout;
+  std::uint32_t position = 0; ///< Of the segment in the index.
+  bool complete = true;       ///< Has every value that it was asked for.
 };
 
 // ---- The index ---------------------------------------------------------------------------------
@@ -248,8 +242,8 @@ private:
 
   result<void> write_segments(std::span<const index::SegmentRecord> segments) {
     for (std::uint32_t position = 0; position < segments.size(); ++position)
-      values_.add(segments[position].id(), *files_.segments.at(segments[position].id()).layout,
-                  position);
+      values_.add(segments[position].id(),
+                  {layout_walk(*files_.segments.at(segments[position].id()).layout), position});
     while (!segments.empty()) {
       const auto some = segments.first(std::min(segments.size(), segments_per_chunk));
       segments = segments.subspan(some.size());
@@ -305,7 +299,7 @@ private:
 
   index::CellRecord encode_cell(const cell& one) {
     if (one.bytes == 0) return {0, no_segment, one.field, one.rank};
-    value_finder::file* const file = values_.of(one.segment);
+    value_file* const file = values_.find(one.segment);
     ensure(file != nullptr, "a segment with a live value has a file");
     const auto offset = file->layout.find(one.field, one.offset, one.bytes);
     ensure(offset.has_value(), "the file of a segment holds every live value");
@@ -330,7 +324,7 @@ private:
   const snapshot_files& files_;
   index_writer writer_;
   flatbuffers::FlatBufferBuilder builder_;
-  value_finder values_;
+  by_segment<value_file> values_;
   row_lists lists_;
 };
 
@@ -376,7 +370,7 @@ private:
 
   std::vector<std::uint64_t> linkable_segments(const snapshot_files& base) const {
     std::vector<std::uint64_t> found;
-    value_finder values;
+    by_segment<value_file> values;
     all_.segments.for_each([&](std::uint64_t id, const segment_entry& entry) {
       const auto known = base.segments.find(id);
       if (known == base.segments.end() ||
@@ -385,19 +379,20 @@ private:
       found.push_back(id);
       // A file of all that was ever placed in its segment has every value. Of another one the rest
       // may have been staged when it was written.
-      if (known->second.content_bytes < entry.placed_bytes) values.add(id, *known->second.layout);
+      if (known->second.content_bytes < entry.placed_bytes)
+        values.add(id, {layout_walk(*known->second.layout)});
     });
     if (values.empty()) return found;
     all_.partitions.for_each([&](std::uint64_t, const partition_state& partition) {
       for_each_row(partition.rows, [&](std::uint64_t, const row_entry& row) {
         for (const cell& one : row.body->cells)
-          if (value_finder::file* const file = one.bytes > 0 ? values.of(one.segment) : nullptr)
+          if (value_file* const file = one.bytes > 0 ? values.find(one.segment) : nullptr)
             if (!file->layout.find(one.field, one.offset, one.bytes)) file->complete = false;
         return true;
       });
     });
     std::erase_if(found, [&](std::uint64_t id) {
-      const value_finder::file* const file = values.of(id);
+      const value_file* const file = values.find(id);
       return file != nullptr && !file->complete;
     });
     return found;

@@ -47,24 +47,6 @@ void give_block(void* memory, std::size_t bytes) noexcept;
 /// Blocks that came from the heap, because none of their size was free. Of this process.
 [[nodiscard]] std::uint64_t blocks_from_heap() noexcept;
 
-/// For containers and shared pointers.
-template <class T>
-class block_allocator {
-public:
-  using value_type = T;
-
-  block_allocator() = default;
-  template <class Other>
-  block_allocator(const block_allocator<Other>&) noexcept {} // NOLINT(google-explicit-constructor)
-
-  [[nodiscard]] T* allocate(std::size_t count) {
-    static_assert(alignof(T) <= __STDCPP_DEFAULT_NEW_ALIGNMENT__);
-    return static_cast<T*>(take_block(count * sizeof(T)));
-  }
-  void deallocate(T* memory, std::size_t count) noexcept { give_block(memory, count * sizeof(T)); }
-  friend bool operator==(const block_allocator&, const block_allocator&) { return true; }
-};
-
 } // namespace weir
 
 #undef WEIR_RECYCLE_BLOCKS

@@ -4,7 +4,6 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
-#include <memory>
 #include <thread>
 #include <vector>
 
@@ -79,13 +78,6 @@ TEST_SUITE("messages/block_pool") {
     give_block(take_block(block_bytes_max + 1), block_bytes_max + 1);
     give_block(take_block(block_bytes_max + 1), block_bytes_max + 1);
     CHECK(blocks_from_heap() == before + 2);
-  }
-
-  TEST_CASE("containers and shared pointers live in blocks") {
-    const auto shared = std::allocate_shared<int>(block_allocator<int>(), 41);
-    std::vector<int, block_allocator<int>> values(1000, *shared);
-    values.push_back(1);
-    CHECK(values[999] + values[1000] == 42);
   }
 }
 
