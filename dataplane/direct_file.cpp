@@ -18,10 +18,6 @@ constexpr std::uint64_t whole_pages(std::uint64_t bytes) {
   return bytes / direct_page_bytes * direct_page_bytes;
 }
 
-bool on_page(const std::byte* memory) {
-  return reinterpret_cast<std::uintptr_t>(memory) % direct_page_bytes == 0;
-}
-
 class direct_file final : public settling_file {
 public:
   /// Without `blocks` everything goes through the cache.
@@ -30,11 +26,8 @@ public:
   ~direct_file() override { settle(); }
 
   result<void> append(std::span<const std::byte> bytes) override {
-    if (!failed_ && collected_ == 0 && on_page(bytes.data()) &&
-        bytes.size() >= direct_blocks::block_bytes) {
-      write(bytes.first(whole_pages(bytes.size()))); // No copy is needed.
-      bytes = bytes.subspan(whole_pages(bytes.size()));
-    }
+    if (!failed_ && needs_no_copy(bytes, under_->position() + collected_) && writes_directly())
+      bytes = write_as_it_lies(bytes);
     while (!bytes.empty() && !failed_) {
       if (!has_block()) {
         write(bytes);
@@ -70,6 +63,19 @@ private:
     return blocks_ && !refused_ && under_->position() % direct_page_bytes == 0;
   }
 
+  /// All but what fills the page that was collected last; returns what would begin another one.
+  std::span<const std::byte> write_as_it_lies(std::span<const std::byte> bytes) {
+    const auto missing = whole_pages(collected_ + direct_page_bytes - 1) - collected_;
+    if (collected_ > 0) {
+      collect(bytes.first(missing));
+      write_collected();
+      bytes = bytes.subspan(missing);
+    }
+    const auto pages = bytes.first(whole_pages(bytes.size()));
+    if (!failed_) write(pages);
+    return bytes.subspan(pages.size());
+  }
+
   /// Whether bytes are collected: only for a direct write, and not if the system has no memory.
   bool has_block() {
     if (collected_ > 0) return true;
@@ -90,7 +96,7 @@ private:
   /// Whole pages past the cache if the file stands on one, and if they are worth a request.
   void write(std::span<const std::byte> bytes) {
     const auto pages = bytes.first(whole_pages(bytes.size()));
-    if (writes_directly() && pages.size() >= direct_bytes_min && on_page(pages.data())) {
+    if (writes_directly() && pages.size() >= direct_bytes_min) {
       auto done = under_->append_direct(pages);
       if (done)
         bytes = bytes.subspan(pages.size());
@@ -116,6 +122,11 @@ bool takes_direct_writes(const posix_file& opened) {
 }
 
 } // namespace
+
+bool needs_no_copy(std::span<const std::byte> bytes, std::uint64_t at) {
+  const auto memory = reinterpret_cast<std::uintptr_t>(bytes.data());
+  return bytes.size() >= uncopied_bytes_min && (memory - at) % direct_memory_bytes == 0;
+}
 
 std::shared_ptr<segment> direct_blocks::take() {
   {

@@ -3,8 +3,9 @@
 /// What a bundle writes is not read again while the run lives, and a page of the cache costs more
 /// than the copy into it: it is allocated, charged, written back by another thread and dropped with
 /// the file. Appends are collected in a block of memory; what is there in whole pages is written
-/// from it (O_DIRECT), the rest of the last page as any write. Whatever the file system refuses is
-/// written through the cache, and a short file always is.
+/// from it (O_DIRECT), the rest of the last page as any write. A large append whose memory lies as
+/// the disk wants it is written from where it is. Whatever the file system refuses is written
+/// through the cache, and a short file always is.
 #pragma once
 
 #include "dataplane/disk.hpp"
@@ -15,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +24,15 @@ namespace weir::dataplane {
 
 /// Shorter files go through the cache: one request and one sync are less than two requests.
 inline constexpr std::uint64_t direct_bytes_min = std::uint64_t{256} << 10;
+
+/// A shorter append is collected: one request for many.
+inline constexpr std::uint64_t uncopied_bytes_min = std::uint64_t{1} << 20;
+/// Memory is aligned so for most disks. Another one refuses, and is written through the cache.
+inline constexpr std::uint64_t direct_memory_bytes = 512;
+
+/// Whether an append of `bytes`, which are to stand at `at` in their file, is large and aligned
+/// with its place, so that a disk need not copy it.
+[[nodiscard]] bool needs_no_copy(std::span<const std::byte> bytes, std::uint64_t at);
 
 /// Memory that appends are collected in, used again from file to file. Thread-safe.
 class direct_blocks {

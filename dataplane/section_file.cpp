@@ -1,5 +1,6 @@
 #include "dataplane/section_file.hpp"
 
+#include "dataplane/direct_file.hpp"
 #include "dataplane/wire.hpp"
 
 #include <algorithm>
@@ -16,6 +17,8 @@ constexpr std::size_t covered_bytes = 48;
 constexpr std::size_t copy_chunk_bytes = std::size_t{1} << 20;
 /// What is hashed while it is in the processor's cache, where the disk's copy left it.
 constexpr std::size_t hashed_bytes = std::size_t{256} << 10;
+/// Of what is not copied: one request to the disk, as long as nothing gives way.
+constexpr std::size_t uncopied_bytes_max = std::size_t{4} << 20;
 
 static_assert(covered_bytes + 16 == section_header_bytes);
 
@@ -62,23 +65,35 @@ result<void> make_section_folders(disk& storage, const std::string& directory,
 }
 
 result<section_file> section_file::create(disk& storage, const std::string& directory,
-                                          std::string path, epoch_id epoch) {
+                                          std::string path, epoch_id epoch, write_pace pace) {
   if (!is_bundle_path(path))
     return failure(errc::invalid_argument, path + ": cannot be the name of a bundle's file");
   if (auto made = make_section_folders(storage, directory, path); !made)
     return failure(std::move(made.error()));
   auto opened = storage.create(join(directory, path));
   if (!opened) return failure(std::move(opened.error()));
-  return section_file(std::move(*opened), std::move(path), epoch);
+  return section_file(std::move(*opened), std::move(path), epoch, std::move(pace));
 }
 
 result<void> section_file::append(std::span<const std::byte> bytes) {
   ensure(opened_ != nullptr, "nothing is appended to a finished section");
   while (!bytes.empty()) {
-    const auto piece = bytes.first(std::min(bytes.size(), hashed_bytes));
+    const auto limit = needs_no_copy(bytes, bytes_) ? uncopied_bytes_max : hashed_bytes;
+    const auto piece = bytes.first(std::min(bytes.size(), limit));
     if (auto appended = opened_->append(piece); !appended) return appended;
+    if (auto counted = count(piece); !counted) return counted;
+    bytes = bytes.subspan(piece.size());
+  }
+  return {};
+}
+
+result<void> section_file::count(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const auto piece = bytes.first(std::min(bytes.size(), hashed_bytes));
     checksum_.update(piece);
     bytes_ += piece.size();
+    if (pace_)
+      if (auto paced = pace_(piece.size()); !paced) return paced;
     bytes = bytes.subspan(piece.size());
   }
   return {};
@@ -141,8 +156,8 @@ result<section_header> decode_section_header(std::span<const std::byte> bytes) {
 
 result<finished_section> write_section(disk& storage, const std::string& directory,
                                        std::string path, epoch_id epoch,
-                                       std::span<const std::byte> payload) {
-  auto section = section_file::create(storage, directory, std::move(path), epoch);
+                                       std::span<const std::byte> payload, write_pace pace) {
+  auto section = section_file::create(storage, directory, std::move(path), epoch, std::move(pace));
   if (!section) return failure(std::move(section.error()));
   const auto header = encode_section_header({epoch, payload.size()});
   if (auto appended = section->append(header); !appended)

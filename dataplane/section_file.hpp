@@ -22,6 +22,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -37,6 +38,10 @@ struct finished_section {
   friend bool operator==(const finished_section&, const finished_section&) = default;
 };
 
+/// Called with the number of bytes that were just appended, at most 256 KiB each time: the place to
+/// bound the rate and to give way. An error stops the writing and is returned.
+using write_pace = std::function<result<void>(std::uint64_t bytes)>;
+
 /// Appends bytes, hashing them as they pass. Used by one thread at a time; any error is final, and
 /// the file stays behind for `bundle_writer` to remove.
 class section_file {
@@ -45,7 +50,8 @@ public:
   /// folders. `invalid_argument` for another path, `already_exists` if the section was begun
   /// before.
   [[nodiscard]] static result<section_file> create(disk& storage, const std::string& directory,
-                                                   std::string path, epoch_id epoch);
+                                                   std::string path, epoch_id epoch,
+                                                   write_pace pace = {});
 
   [[nodiscard]] result<void> append(std::span<const std::byte> bytes);
   /// Has the disk begin with the sync, where it can in the background; `finish` completes it. @pre
@@ -61,12 +67,16 @@ public:
   [[nodiscard]] const std::string& path() const { return path_; }
 
 private:
-  section_file(std::unique_ptr<file> opened, std::string path, epoch_id epoch)
-      : opened_(std::move(opened)), path_(std::move(path)), epoch_(epoch) {}
+  section_file(std::unique_ptr<file> opened, std::string path, epoch_id epoch, write_pace pace)
+      : opened_(std::move(opened)), path_(std::move(path)), epoch_(epoch), pace_(std::move(pace)) {}
+
+  /// Hashes what was appended.
+  result<void> count(std::span<const std::byte> bytes);
 
   std::unique_ptr<file> opened_;
   std::string path_;
   epoch_id epoch_;
+  write_pace pace_;
   std::uint64_t bytes_ = 0;
   checksum_stream checksum_;
 };
@@ -102,7 +112,8 @@ struct section_header {
 /// Writes a whole section of our own encoding: header, then `payload`.
 [[nodiscard]] result<finished_section> write_section(disk& storage, const std::string& directory,
                                                      std::string path, epoch_id epoch,
-                                                     std::span<const std::byte> payload);
+                                                     std::span<const std::byte> payload,
+                                                     write_pace pace = {});
 /// The payload of a section that was read whole: `corrupt` unless header, length and epoch are
 /// those of `epoch`, the bundle's own.
 [[nodiscard]] result<std::span<const std::byte>> section_payload(std::span<const std::byte> section,

@@ -30,10 +30,6 @@
 
 namespace weir::dataplane {
 
-/// Called with the number of bytes that were just appended, at most 4 MiB each time: the place to
-/// bound the rate and to give way. An error stops the writing and is returned.
-using write_pace = std::function<result<void>(std::uint64_t bytes)>;
-
 /// "data_plane/index.fb".
 [[nodiscard]] std::string index_path();
 /// "data_plane/segments/0000000000000007.seg".

@@ -456,12 +456,10 @@ private:
 
   result<void> write_file(std::string path,
                           const std::function<result<void>(const byte_sink&)>& write) {
-    auto section = section_file::create(storage_, directory_, std::move(path), epoch_);
+    auto section =
+        section_file::create(storage_, directory_, std::move(path), epoch_, options_.pace);
     if (!section) return failure(std::move(section.error()));
-    const byte_sink sink = [&](std::span<const std::byte> bytes) -> result<void> {
-      if (auto appended = section->append(bytes); !appended) return appended;
-      return options_.pace ? options_.pace(bytes.size()) : result<void>{};
-    };
+    const byte_sink sink = [&](std::span<const std::byte> bytes) { return section->append(bytes); };
     if (auto written = write(sink); !written) return written;
     section->start_sync();
     out_.sections.push_back({section->described(), epoch_});

@@ -16,6 +16,11 @@ namespace {
 constexpr std::size_t line_bytes = 64;
 /// A shorter value is not worth its two ends.
 constexpr std::size_t value_bytes_min = 1024;
+/// Pages that are copied side by side, and what is taken of each in turn: memory answers several
+/// streams at once, and no hardware fetches ahead beyond the end of a page.
+constexpr std::size_t page_bytes = 4096;
+constexpr std::size_t streams = 4;
+constexpr std::size_t turn_bytes = 4 * line_bytes;
 
 void copy_line(std::byte* target, const std::byte* source) {
   const auto* from = reinterpret_cast<const __m128i*>(source);
@@ -28,6 +33,13 @@ void copy_line(std::byte* target, const std::byte* source) {
   _mm_stream_si128(to + 1, second);
   _mm_stream_si128(to + 2, third);
   _mm_stream_si128(to + 3, fourth);
+}
+
+void copy_pages(std::byte* target, const std::byte* source) {
+  for (std::size_t turn = 0; turn < page_bytes; turn += turn_bytes)
+    for (std::size_t page = 0; page < streams * page_bytes; page += page_bytes)
+      for (std::size_t line = 0; line < turn_bytes; line += line_bytes)
+        copy_line(target + page + turn + line, source + page + turn + line);
 }
 
 } // namespace
@@ -47,6 +59,10 @@ void stream_copy::copy(std::byte* target, std::span<const std::byte> source) con
     std::memcpy(target, source.data(), head);
     target += head;
     source = source.subspan(head);
+  }
+  for (; source.size() >= streams * page_bytes; source = source.subspan(streams * page_bytes)) {
+    copy_pages(target, source.data());
+    target += streams * page_bytes;
   }
   while (source.size() >= line_bytes) {
     copy_line(target, source.data());

@@ -3,6 +3,8 @@
 #include "kernels/detail/text.hpp"
 #include "kernels/philox.hpp"
 
+#include <sys/mman.h>
+
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +19,9 @@ namespace {
 
 constexpr std::size_t alignment_bytes = 64;
 constexpr std::size_t alignment_floats = alignment_bytes / sizeof(float);
+/// Of weights and moments, which are written from where they lie: fewer pages for the disk to look
+/// up, and for the processor.
+constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 
 /// Appends parameters one after the other, each at a multiple of 64 bytes.
 class layout_builder {
@@ -134,10 +139,13 @@ parameter_layout::parameter_layout(const model_config& config) {
 
 float_buffer::float_buffer(std::size_t count) : size_(count) {
   if (count == 0) return;
-  const std::size_t padded = (count + alignment_floats - 1) / alignment_floats * alignment_floats;
-  data_ = static_cast<float*>(std::aligned_alloc(alignment_bytes, padded * sizeof(float)));
+  const bool is_large = count * sizeof(float) >= huge_page_bytes;
+  const std::size_t unit = is_large ? huge_page_bytes : alignment_bytes;
+  const std::size_t padded = (count * sizeof(float) + unit - 1) / unit * unit;
+  data_ = static_cast<float*>(std::aligned_alloc(unit, padded));
   ensure(data_ != nullptr, "memory for a float buffer is available");
-  std::memset(data_, 0, padded * sizeof(float));
+  if (is_large) static_cast<void>(::madvise(data_, padded, MADV_HUGEPAGE)); // Where it is granted.
+  std::memset(data_, 0, padded);
 }
 
 float_buffer::float_buffer(float_buffer&& other) noexcept

@@ -15,7 +15,8 @@ static_assert(std::endian::native == std::endian::little, "tensors are copied as
 namespace {
 
 constexpr std::size_t length_bytes = 8;
-constexpr std::size_t data_alignment = 64;
+/// Of memory and files, for disks that are written without a copy.
+constexpr std::size_t data_alignment = 512;
 
 std::size_t element_bytes(tensor_type type) {
   return type == tensor_type::f32 ? 4 : 2;
@@ -158,6 +159,24 @@ std::string header_of(std::span<const tensor_source> tensors, const tensor_metad
   return header;
 }
 
+struct tensor_run {
+  std::size_t tensors = 0;
+  std::span<const float> values;
+};
+
+/// The first tensors that lie one behind the other in memory too.
+tensor_run adjacent(std::span<const tensor_source> tensors) {
+  const float* const begin = tensors.front().values.data();
+  tensor_run run;
+  while (run.tensors < tensors.size()) {
+    const std::span<const float> next = tensors[run.tensors].values;
+    if (next.data() != begin + run.values.size()) break;
+    run.values = {begin, run.values.size() + next.size()};
+    ++run.tensors;
+  }
+  return run;
+}
+
 } // namespace
 
 std::size_t tensor_view::count() const noexcept {
@@ -232,8 +251,11 @@ result<void> write_safetensors(std::span<const tensor_source> tensors,
   std::memcpy(piece.data(), &header_bytes, length_bytes);
   std::memcpy(piece.data() + length_bytes, header.data(), header.size());
   if (auto taken = sink(piece); !taken) return taken;
-  for (const tensor_source& tensor : tensors)
-    if (auto taken = sink(std::as_bytes(tensor.values)); !taken) return taken;
+  while (!tensors.empty()) {
+    const auto run = adjacent(tensors);
+    if (auto taken = sink(std::as_bytes(run.values)); !taken) return taken;
+    tensors = tensors.subspan(run.tensors);
+  }
   return {};
 }
 

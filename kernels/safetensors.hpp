@@ -3,7 +3,7 @@
 /// Layout: 8 bytes little-endian length of the header; the header, a JSON object that maps each
 /// name to {"dtype", "shape", "data_offsets": [begin, end]} with offsets counted from the end of
 /// the header, and "__metadata__" to strings; then the data. We pad the header with spaces so that
-/// the data begins at a multiple of 64 bytes, as the format allows.
+/// the data begins at a multiple of 512 bytes, as the format allows.
 ///
 /// Reading trusts nothing: lengths are bounded, tensors must lie side by side without a gap from
 /// the first to the last byte of the data (which is what the format's own reader demands), sizes
@@ -63,7 +63,8 @@ struct tensor_source {
 /// Takes the bytes of a file piece by piece, in order; an error ends the writing and is returned.
 using byte_sink = std::function<result<void>(std::span<const std::byte>)>;
 
-/// Writes a file: the header as one piece, then each tensor as one, without copying it.
+/// Writes a file: the header as one piece, then each run of tensors that are adjacent in memory as
+/// one, without copying it.
 /// @pre each tensor has as many values as its shape says; names differ and are UTF-8.
 [[nodiscard]] result<void> write_safetensors(std::span<const tensor_source> tensors,
                                              const tensor_metadata& metadata,

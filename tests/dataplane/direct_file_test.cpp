@@ -97,6 +97,45 @@ TEST_SUITE("dataplane/direct_file") {
     }
   }
 
+  TEST_CASE("memory that lies as its place in the file does is not copied, whatever comes before") {
+    const test::temp_dir directory;
+    const auto storage = make_posix_disk();
+    const auto memory = segment::allocate(3 * block);
+    const auto bytes = memory->writable(0, memory->capacity());
+    std::ranges::copy(test::pattern(bytes.size()), bytes.begin());
+    // A header, then buffers that each begin on a page of memory, as a policy's file has them.
+    for (const std::size_t header : {0U, 512U, 9216U, 100U, 5'000'000U})
+      for (const std::size_t length : {1024 * kibi, 3'545'600UL, block, 4096 * kibi - 64}) {
+        CAPTURE(header);
+        CAPTURE(length);
+        std::vector<std::byte> expected(bytes.begin(), bytes.begin() + header);
+        auto made = storage->create(directory.file("a"));
+        REQUIRE(made);
+        REQUIRE((*made)->append(expected));
+        for (const std::size_t page : {std::size_t{0}, 7 * kibi * 4, block}) {
+          REQUIRE((*made)->append(bytes.subspan(page, length)));
+          expected.insert(expected.end(), bytes.begin() + page, bytes.begin() + page + length);
+        }
+        REQUIRE((*made)->sync());
+        REQUIRE((*made)->close());
+        const auto read = read_file(*storage, directory.file("a"), expected.size() + 1);
+        REQUIRE(read);
+        CHECK(std::ranges::equal(*read, expected));
+        REQUIRE(storage->unlink(directory.file("a")));
+      }
+  }
+
+  TEST_CASE("only what is large and aligned with its place needs no copy") {
+    const auto memory = segment::allocate(block);
+    const auto bytes = memory->bytes(0, block);
+    CHECK(needs_no_copy(bytes, 0));
+    CHECK(needs_no_copy(bytes, 9216));
+    CHECK(needs_no_copy(bytes.subspan(100), 100));
+    CHECK_FALSE(needs_no_copy(bytes, 100));
+    CHECK_FALSE(needs_no_copy(bytes.subspan(64), 0));
+    CHECK_FALSE(needs_no_copy(bytes.first(uncopied_bytes_min - 1), 0));
+  }
+
   TEST_CASE("of a long file the page cache has no more than the end") {
     const test::temp_dir directory;
     if (!takes_direct_writes(directory.path())) {

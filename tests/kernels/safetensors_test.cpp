@@ -70,7 +70,23 @@ TEST_SUITE("kernels/safetensors") {
     content.tensors[0].copy_to(values);
     CHECK(values == six);
     CHECK(content.metadata == tensor_metadata{{"format", "pt"}, {"note", "a \"quoted\" line\n"}});
-    CHECK(static_cast<std::size_t>(content.tensors[0].data.data() - bytes.data()) % 64 == 0);
+    CHECK(static_cast<std::size_t>(content.tensors[0].data.data() - bytes.data()) % 512 == 0);
+  }
+
+  TEST_CASE("tensors that are adjacent in memory are one piece of the file") {
+    const std::span<const float> flat(six);
+    const std::vector<tensor_source> tensors{{"a", {2}, flat.first(2)},
+                                             {"b", {3}, flat.subspan(2, 3)},
+                                             {"other", {2}, two},
+                                             {"c", {1}, flat.subspan(5)}};
+    std::vector<std::size_t> pieces;
+    const auto count = [&](std::span<const std::byte> piece) -> result<void> {
+      pieces.push_back(piece.size());
+      return {};
+    };
+    REQUIRE(write_safetensors(tensors, {}, count).has_value());
+    CHECK(pieces == std::vector<std::size_t>{512, 20, 8, 4});
+    CHECK(read_safetensors(written(tensors)).value().tensors.size() == 4);
   }
 
   TEST_CASE("scalars, empty tensors and empty files are possible") {
