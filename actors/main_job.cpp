@@ -181,7 +181,6 @@ result<void> add_actors(const main_job& job, const begun_life& begun, owner_stat
   auto ledger =
       actors.add<sampler>("sampler", std::move(states.sampler), *life.log, states.restamped);
   ledger = relayed(job.relays.sampler, actors, ledger);
-  const auto terms = states.replay.terms;
   auto buffer = actors.add<replay>("replay", std::move(states.replay), states.trainer.version,
                                    *life.log, counters);
   buffer = relayed(job.relays.replay, actors, buffer);
@@ -193,12 +192,8 @@ result<void> add_actors(const main_job& job, const begun_life& begun, owner_stat
     one = relayed(job.relays.environment, actors, one);
   checkpoint_options saving = job.checkpoint;
   saving.restored = begun.states.has_value();
-  const checkpoint_services services{std::move(store),
-                                     life.log,
-                                     counters,
-                                     job.record_checkpoint,
-                                     job.record_failed_checkpoint,
-                                     terms};
+  const checkpoint_services services{std::move(store), life.log, counters, job.record_checkpoint,
+                                     job.record_failed_checkpoint};
   const checkpoint_peers barrier{
       {"rollout", "trainer", "replay"}, {"dataloader", "sampler", "replay", "trainer"}, watcher};
   // Gates open by themselves, and what counts is published: rule 6 lets it die.

@@ -9,8 +9,11 @@
 #include "dataplane/posix_disk.hpp"
 
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
+#include <deque>
 #include <filesystem>
+#include <mutex>
 #include <span>
 #include <utility>
 #include <vector>
@@ -85,14 +88,13 @@ private:
   captured_section capture() override {
     captured_section section;
     section.sequence = events().newest();
-    section.trainer_step = ++step_;
+    section.trainer_step = captured_step() + 1;
     section.write = [policy = policy_](const section_target& target) {
       return write_one_section(target, "policy/state.bin", std::as_bytes(std::span(*policy)));
     };
     return section;
   }
   std::shared_ptr<const std::vector<std::uint64_t>> policy_;
-  std::int64_t step_ = 0;
 };
 
 dataset synthetic_records(std::uint64_t count) {
@@ -220,6 +222,35 @@ task<double> one_barrier(barrier_handles peers, std::uint64_t number) {
   co_return held.count();
 }
 
+task<void> ask_for_save(handle<checkpoint_protocol> keeper) {
+  keeper.tell(pack(PeriodicCheckpointT()));
+  co_return;
+}
+
+/// What was published and is not looked at yet.
+class published_queue {
+public:
+  void push(CheckpointPublishedT one) {
+    {
+      const std::lock_guard guard(mutex_);
+      queue_.push_back(std::move(one));
+    }
+    came_.notify_one();
+  }
+  [[nodiscard]] CheckpointPublishedT pop() {
+    std::unique_lock lock(mutex_);
+    ensure(came_.wait_for(lock, 60s, [this] { return !queue_.empty(); }), "a bundle is published");
+    CheckpointPublishedT one = std::move(queue_.front());
+    queue_.pop_front();
+    return one;
+  }
+
+private:
+  std::mutex mutex_;
+  std::condition_variable came_;
+  std::deque<CheckpointPublishedT> queue_;
+};
+
 const std::vector<std::string> origin_names = {"rollout", "trainer", "replay"};
 const std::vector<std::string> owner_names = {"dataloader", "sampler", "replay", "trainer"};
 
@@ -261,6 +292,9 @@ struct checkpoint_graph::parts {
                                                     std::vector<dataplane::bundle>(), std::nullopt);
     services.log = log;
     services.counters = counters;
+    services.record = [queue = published](const checkpoint_record& one) {
+      queue->push(one.published);
+    };
     keeper = actors.add<checkpoint>("checkpoint", checkpoint_options(),
                                     checkpoint_peers{origin_names, owner_names, {}}, services);
     const auto started = actors.start();
@@ -279,6 +313,7 @@ struct checkpoint_graph::parts {
   world env;
   graph actors;
   handle<checkpoint_protocol> keeper;
+  std::shared_ptr<published_queue> published = std::make_shared<published_queue>();
   barrier_handles peers;
   std::uint64_t payload_bytes = 0;
 };
@@ -300,11 +335,8 @@ std::string checkpoint_graph::bundles() const {
 }
 
 CheckpointPublishedT checkpoint_graph::publish() {
-  const auto published =
-      need(parts_->actors.ask_blocking(parts_->keeper, pack(RequestCheckpointT()), within(60s)));
-  CheckpointPublishedT unpacked;
-  published->UnPackTo(&unpacked);
-  return unpacked;
+  ensure(parts_->actors.run_blocking(&ask_for_save, parts_->keeper).has_value(), "the graph runs");
+  return parts_->published->pop();
 }
 
 double checkpoint_graph::hold_ns() {

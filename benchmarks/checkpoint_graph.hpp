@@ -36,7 +36,7 @@ public:
   checkpoint_graph(const checkpoint_graph&) = delete;
   checkpoint_graph& operator=(const checkpoint_graph&) = delete;
 
-  /// One checkpoint of the production actor, until its bundle is published.
+  /// One periodic checkpoint of the production actor, until its bundle is published.
   [[nodiscard]] CheckpointPublishedT publish();
   /// Nanoseconds that one barrier held: quiesce, cut, resume; its captures are dropped then. Not to
   /// be mixed with `publish`: its epochs are later than all of that one's.

@@ -88,10 +88,13 @@ template <class... Protocols>
 using joined = typename join_protocols<Protocols...>::type;
 
 /// What every origin answers.
-using origin_protocol = protocol<call<Quiesce, Quiesced>, call<Resume, Resumed>, note<AbortEpoch>>;
+using origin_protocol = protocol<call<Announce, Announced>, call<Quiesce, Quiesced>,
+                                 call<Resume, Resumed>, note<AbortEpoch>>;
 
-/// What every owner answers. An owner that is an origin too has AbortEpoch once: first one wins.
-using owner_protocol = protocol<call<Cut, Captured>, call<WriteSection, SectionWritten>,
-                                note<ReleaseCapture>, note<AbortEpoch>>;
+/// What every owner answers. What an owner that is an origin too would have twice, it has once: the
+/// first one wins.
+using owner_protocol =
+    protocol<call<Announce, Announced>, call<Cut, Captured>, call<WriteSection, SectionWritten>,
+             note<ReleaseCapture>, note<AbortEpoch>>;
 
 } // namespace weir

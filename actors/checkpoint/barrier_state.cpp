@@ -78,15 +78,40 @@ barrier_effects barrier_state::start(std::int64_t now) {
   serving_.insert(serving_.end(), waiting_.begin(), waiting_.end());
   waiting_.clear();
   ++epoch_.number;
-  started_ns_ = stage_started_ns_ = now;
+  stage_started_ns_ = now;
   timings_ = {};
+  barrier_effects effects;
+  if (options_.announce_timeout_ns > 0)
+    announce(effects);
+  else
+    quiesce(now, effects);
+  return effects;
+}
+
+void barrier_state::announce(barrier_effects& effects) {
+  stage_ = stage::announcing;
+  expect_answers(origins_);
+  expect_answers(owners_);
+  for (std::string& name : everybody())
+    effects.push_back(send_announce{std::move(name), epoch_});
+}
+
+barrier_effects barrier_state::announced(std::int64_t now, std::string_view name, epoch_id epoch) {
+  barrier_effects effects;
+  if (!expects(stage::announcing, epoch)) return effects;
+  if (auto* const origin = unanswered_of(origins_, name)) origin->answered = true;
+  if (auto* const owner = unanswered_of(owners_, name)) owner->answered = true;
+  if (have_all_answered(origins_) && have_all_answered(owners_)) quiesce(now, effects);
+  return effects;
+}
+
+void barrier_state::quiesce(std::int64_t now, barrier_effects& effects) {
+  started_ns_ = stage_started_ns_ = now;
   stage_ = stage::quiescing;
   expect_answers(origins_);
-  barrier_effects effects;
   for (const participant& origin : origins_)
     effects.push_back(send_quiesce{origin.name, epoch_, options_.hold_limit_ns});
   if (origins_.empty()) cut(now, effects);
-  return effects;
 }
 
 bool barrier_state::expects(stage wanted, epoch_id epoch) const {
@@ -227,11 +252,18 @@ void barrier_state::finish(std::int64_t now, barrier_effects& effects) {
   std::ranges::move(next, std::back_inserter(effects));
 }
 
-void barrier_state::abort_all(barrier_effects& effects) const {
+std::vector<std::string> barrier_state::everybody() const {
+  std::vector<std::string> names;
   for (const participant& origin : origins_)
-    effects.push_back(send_abort{origin.name, epoch_});
+    names.push_back(origin.name);
   for (const owner_part& owner : owners_)
-    if (!has(origins_, owner.name)) effects.push_back(send_abort{owner.name, epoch_});
+    if (!has(origins_, owner.name)) names.push_back(owner.name);
+  return names;
+}
+
+void barrier_state::abort_all(barrier_effects& effects) const {
+  for (std::string& name : everybody())
+    effects.push_back(send_abort{std::move(name), epoch_});
 }
 
 void barrier_state::abort_owners(barrier_effects& effects) const {
@@ -279,12 +311,18 @@ barrier_effects barrier_state::tick(std::int64_t now, std::span<const lease_repo
   barrier_effects effects;
   const auto due = deadline();
   if (!due || now < *due) return effects;
+  if (stage_ == stage::announcing) {
+    quiesce(now, effects);
+    return effects;
+  }
   give_up(now, timeout_error(now, leases), effects);
   return effects;
 }
 
 std::optional<std::int64_t> barrier_state::deadline() const {
   switch (stage_) {
+  case stage::announcing:
+    return stage_started_ns_ + options_.announce_timeout_ns;
   case stage::quiescing:
     return stage_started_ns_ + options_.quiesce_timeout_ns;
   case stage::capturing:

@@ -1,18 +1,23 @@
 /// The checkpoint actor's side of the barrier: one consistent cut over several actors while
 /// generation streams on.
 ///
+///     announcing  Announce to everybody, until each said Announced, or for a moment
 ///     quiescing   Quiesce to every origin, until each said Quiesced: no lease is out
 ///     capturing   Cut to every owner, until each said Captured
 ///     resuming    Resume to every origin, until each said Resumed and whether its gate had held
 ///     publishing  the cut is given out; the shell writes and publishes the bundle
+///
+/// An announcement changes nothing; it wakes threads and fetches into the caches what a barrier
+/// touches, while the gates are still open. Nobody needs to answer it.
 ///
 /// Resume goes out as soon as the last owner captured: whatever is checked or written comes after
 /// the gates are open. The cut is given out only if every gate held without a break, no owner was
 /// tainted, and the tallies balance (README.md, rules 3, 7, 9).
 ///
 /// Answers count by (epoch, participant, stage), never by order; whatever is late, doubled or from
-/// nobody does nothing. Every stage has a deadline, by which the epoch is aborted with an error
-/// that names each actor that did not answer. An actor that is known dead fails the epoch at once.
+/// nobody does nothing. Every stage has a deadline: announcing then goes on, any other one aborts
+/// the epoch with an error that names each actor that did not answer. An actor that is known dead
+/// fails the epoch at once.
 ///
 /// Requests that come during a checkpoint are answered by the next one. An unbalanced cut is
 /// retried once, since a message could have been lost between two counters; the second ends the
@@ -36,6 +41,8 @@
 namespace weir {
 
 struct barrier_options {
+  /// How long answers to an announcement are waited for; 0: nothing is announced.
+  std::int64_t announce_timeout_ns = 1'000'000;
   std::int64_t quiesce_timeout_ns = 5'000'000'000;
   std::int64_t capture_timeout_ns = 5'000'000'000;
   /// Until every origin said that its gate is open again.
@@ -91,6 +98,11 @@ struct cut_facts {
 };
 
 // What the shell does, in the order given.
+/// To every participant, once each. Whatever comes of it counts as `announced`.
+struct send_announce {
+  std::string to;
+  epoch_id epoch;
+};
 struct send_quiesce {
   std::string to;
   epoch_id epoch;
@@ -134,13 +146,22 @@ struct answer_refused {
 struct end_run {
   error why;
 };
-using barrier_effect = std::variant<send_quiesce, send_cut, send_resume, send_abort, send_release,
-                                    publish_cut, answer_published, answer_refused, end_run>;
+using barrier_effect =
+    std::variant<send_announce, send_quiesce, send_cut, send_resume, send_abort, send_release,
+                 publish_cut, answer_published, answer_refused, end_run>;
 using barrier_effects = std::vector<barrier_effect>;
 
 class barrier_state {
 public:
-  enum class stage : std::uint8_t { idle, quiescing, capturing, resuming, publishing, ended };
+  enum class stage : std::uint8_t {
+    idle,
+    announcing,
+    quiescing,
+    capturing,
+    resuming,
+    publishing,
+    ended
+  };
 
   /// `life`: of the checkpoint actor within this incarnation, given out by the graph; together they
   /// make epochs increase for ever. `has_bundle`: this incarnation restored one and nothing mutated
@@ -152,6 +173,8 @@ public:
   /// Asks for a checkpoint: starts one, or waits for the running one to end.
   [[nodiscard]] barrier_effects request(std::int64_t now, request_ticket ticket);
 
+  /// It answered the announcement, or cannot.
+  [[nodiscard]] barrier_effects announced(std::int64_t now, std::string_view name, epoch_id epoch);
   [[nodiscard]] barrier_effects quiesced(std::int64_t now, std::string_view origin, epoch_id epoch);
   [[nodiscard]] barrier_effects captured(std::int64_t now, std::string_view owner, epoch_id epoch,
                                          const captured_report& report);
@@ -172,6 +195,8 @@ public:
   /// Whose answer the stage waits for, in the order of the participants.
   [[nodiscard]] std::vector<std::string> unanswered() const;
   [[nodiscard]] stage now_in() const { return stage_; }
+  /// A request came during the checkpoint that is under way.
+  [[nodiscard]] bool has_waiting() const { return !waiting_.empty(); }
   /// The running epoch, or the last one.
   [[nodiscard]] epoch_id epoch() const { return epoch_; }
 
@@ -186,6 +211,8 @@ private:
   };
 
   barrier_effects start(std::int64_t now);
+  void announce(barrier_effects& effects);
+  void quiesce(std::int64_t now, barrier_effects& effects);
   void cut(std::int64_t now, barrier_effects& effects);
   void resume(std::int64_t now, barrier_effects& effects);
   void decide(std::int64_t now, barrier_effects& effects);
@@ -194,6 +221,7 @@ private:
   void finish(std::int64_t now, barrier_effects& effects);
   void abort_all(barrier_effects& effects) const;
   void abort_owners(barrier_effects& effects) const;
+  [[nodiscard]] std::vector<std::string> everybody() const;
   [[nodiscard]] cut_facts facts() const;
   [[nodiscard]] error timeout_error(std::int64_t now, std::span<const lease_report> leases) const;
   [[nodiscard]] bool expects(stage wanted, epoch_id epoch) const;

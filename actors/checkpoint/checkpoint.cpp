@@ -75,6 +75,7 @@ task<void> checkpoint::run() {
     std::int64_t next = now() + nanoseconds(idle);
     next = std::min(next, barrier_.deadline().value_or(next));
     next = std::min(next, schedule_.next_tick().value_or(next));
+    next = std::min(next, late_at_.value_or(next));
     const auto rest = std::chrono::nanoseconds(std::max<std::int64_t>(next - now(), 0));
     auto woken = co_await first_of(wait_for_change(), sleep(rest));
     std::ignore = woken; // Either way the deadlines are looked at again.
@@ -183,11 +184,27 @@ bool checkpoint::is_urgent() const {
 void checkpoint::perform(const barrier_effects& effects) {
   for (const barrier_effect& effect : effects)
     perform_one(effect);
+  hurry_if_awaited();
   changed_.raise();
 }
 
+/// A bundle is written at leisure while nobody waits for it: nobody who asked, not the next
+/// checkpoint, and not its own deadline.
+void checkpoint::hurry_if_awaited() {
+  if (late_at_ && now() >= *late_at_) {
+    late_at_.reset();
+    late_ = true;
+  }
+  const bool awaited = is_urgent() || barrier_.has_waiting() || late_;
+  if (hurried_ == awaited) return;
+  hurried_ = awaited;
+  env().pool(work_class::background).hurry(awaited);
+}
+
 void checkpoint::perform_one(const barrier_effect& effect) {
-  if (const auto* ask = std::get_if<send_quiesce>(&effect)) {
+  if (const auto* first = std::get_if<send_announce>(&effect)) {
+    conversations_.spawn(&checkpoint::announce, this, *first);
+  } else if (const auto* ask = std::get_if<send_quiesce>(&effect)) {
     conversations_.spawn(&checkpoint::quiesce, this, *ask);
   } else if (const auto* take = std::get_if<send_cut>(&effect)) {
     conversations_.spawn(&checkpoint::cut, this, *take);
@@ -243,6 +260,23 @@ void checkpoint::settle(const std::vector<request_ticket>& tickets,
                                    "; remove the cause and run the same command"});
 }
 
+task<void> checkpoint::announce(send_announce what) {
+  AnnounceT want;
+  want.epoch = wire_epoch(what.epoch);
+  const auto request = pack(want);
+  const auto patience = within(std::chrono::nanoseconds(options_.barrier.quiesce_timeout_ns));
+  if (origins_.contains(what.to)) {
+    const auto origin = origins_.at(what.to);
+    const auto answer = co_await origin.ask(request, patience);
+    std::ignore = answer; // A failure comes again, with the question that matters.
+  } else {
+    const auto owner = owners_.at(what.to);
+    const auto answer = co_await owner.ask(request, patience);
+    std::ignore = answer;
+  }
+  perform(barrier_.announced(now(), what.to, what.epoch));
+}
+
 task<void> checkpoint::quiesce(send_quiesce what) {
   QuiesceT want;
   want.epoch = wire_epoch(what.epoch);
@@ -290,7 +324,10 @@ task<void> checkpoint::resume(send_resume what) {
 /// Off the barrier: gates are open, generation never stopped, owners go on mutating.
 task<void> checkpoint::publish(cut_facts cut) {
   const std::uint64_t tokens_before = services_.counters->tokens_generated.load();
+  late_at_ = now() + nanoseconds(options_.write_timeout / 2);
   auto published = co_await write_and_publish(cut);
+  late_at_.reset();
+  late_ = false;
   if (!published) {
     perform(barrier_.publish_failed(now(), cut.epoch, published.error()));
     co_return;
@@ -347,7 +384,6 @@ task<result<CheckpointPublishedT>> checkpoint::write_and_publish(cut_facts cut) 
 
 /// All owners write side by side; the first failure fails the bundle once all have ended.
 task<result<void>> checkpoint::write_sections(std::shared_ptr<unfinished_bundle> bundle) {
-  if (services_.terms) services_.terms->set_urgent(is_urgent());
   scope writing;
   for (const std::string& owner : peers_.owners)
     writing.spawn(&checkpoint::write_section, this, bundle, owner);

@@ -31,6 +31,7 @@ struct checkpoint_options {
   barrier_options barrier;
   /// Only `save_interval_ns` and `must_save_by_ns` are decided here; periods are the trainer's.
   save_schedule schedule;
+  /// For one section; after half of it, what is written at leisure is hurried.
   std::chrono::nanoseconds write_timeout = std::chrono::seconds(300);
   std::string metric_name = "train:reward";
   /// True when this incarnation restored a bundle: nothing is written until something mutates.
@@ -73,7 +74,6 @@ struct checkpoint_services {
   std::shared_ptr<run_counters> counters;
   std::function<void(const checkpoint_record&)> record;      ///< May be empty. Called on the actor.
   std::function<void(const error& why)> record_failure = {}; ///< The same, for one that failed.
-  std::shared_ptr<write_terms> terms = {}; ///< Of the owner of the data plane; may be null.
   std::shared_ptr<checkpoint_lives> lives = std::make_shared<checkpoint_lives>();
 };
 
@@ -102,6 +102,7 @@ private:
   task<void> on_periodic(message<PeriodicCheckpoint> note);
 
   // One coroutine per message to a participant; each feeds the answer back.
+  task<void> announce(send_announce what);
   task<void> quiesce(send_quiesce what);
   task<void> cut(send_cut what);
   task<void> resume(send_resume what);
@@ -122,6 +123,7 @@ private:
               const result<CheckpointPublishedT>& answer);
   [[nodiscard]] request_ticket issue(ticket request);
   [[nodiscard]] bool is_urgent() const;
+  void hurry_if_awaited();
   void schedule(save_reason reason);
   [[nodiscard]] std::vector<lease_report> lease_reports() const;
   [[nodiscard]] std::int64_t now() { return clock().now(); }
@@ -140,6 +142,9 @@ private:
   std::optional<request_ticket> scheduled_; ///< The ticket of the save that the schedule asked for.
   bool retiring_ = false;
   bool retire_due_ = false;
+  std::optional<bool> hurried_;         ///< What the background's pool was told last.
+  std::optional<std::int64_t> late_at_; ///< When the bundle that is written now gets late.
+  bool late_ = false;
   std::optional<double> metric_;
   bool fenced_; ///< Nothing of an earlier life is published any more.
   signal changed_;

@@ -36,7 +36,7 @@ result<std::vector<dataplane::finished_section>>
 write_one_section(const section_target& target, std::string path,
                   std::span<const std::byte> payload) {
   auto written = dataplane::write_section(target.storage, target.directory, std::move(path),
-                                          target.epoch, payload);
+                                          target.epoch, payload, target.pace);
   if (!written) return failure(std::move(written.error()));
   return std::vector<dataplane::finished_section>{std::move(*written)};
 }
@@ -72,6 +72,11 @@ std::vector<std::unique_ptr<TallyT>> wire_tallies(const cut_tallies& tallies) {
   return wire;
 }
 
+result<void> give_way_between_pieces(std::uint64_t /*bytes*/) {
+  give_way();
+  return {};
+}
+
 std::unique_ptr<SectionFileT> wire_file(const dataplane::finished_section& section) {
   auto wire = std::make_unique<SectionFileT>();
   wire->path = section.file.path;
@@ -84,6 +89,7 @@ std::unique_ptr<SectionFileT> wire_file(const dataplane::finished_section& secti
 
 participant::participant(context ctx, barrier_role role, event_sink& events)
     : actor(std::move(ctx)), role_(role), events_(events, name()) {
+  serve(&participant::on_announce);
   if (role != barrier_role::only_owner) {
     serve(&participant::on_quiesce);
     serve(&participant::on_resume);
@@ -109,6 +115,14 @@ cut_tallies participant::tallies() {
 captured_section participant::capture() {
   ensure(false, "an owner says how it is captured");
   return {};
+}
+
+/// The capture is dropped: it was made to have code and data at hand when the Cut comes.
+task<result<message<Announced>>> participant::on_announce(message<Announce> request) {
+  if (role_ != barrier_role::only_origin && capturable()) std::ignore = capture();
+  AnnouncedT answer;
+  answer.epoch = wire_epoch(epoch_of(request->epoch()));
+  co_return pack(answer);
 }
 
 task<result<message<Quiesced>>> participant::on_quiesce(message<Quiesce> request) {
@@ -174,7 +188,7 @@ task<result<message<SectionWritten>>> participant::on_write(message<WriteSection
   auto section = captured_.section(epoch);
   if (!section) co_return failure(std::move(section.error()));
   const section_target target{env().storage(), text_of(request->directory()), epoch,
-                              text_of(request->link_policy_from())};
+                              text_of(request->link_policy_from()), &give_way_between_pieces};
   const auto captured = *section;
   auto work = [captured, target]() -> result<std::vector<dataplane::finished_section>> {
     if (auto fine = hit_failpoint("bundle.section"); !fine) return failure(std::move(fine.error()));

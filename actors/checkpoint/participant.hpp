@@ -30,6 +30,8 @@ struct section_target {
   /// Name of a published bundle of the same step whose policy is linked instead of written; empty
   /// when the trainer writes it.
   std::string link_policy_from;
+  /// What its files call between two pieces, on the thread that writes; may be empty.
+  dataplane::write_pace pace = {};
 };
 
 /// An owner's part of a cut: what it reports at once, and how to write the rest later. `write` is
@@ -59,7 +61,8 @@ protected:
   /// Whether the state may be captured now; an error refuses the checkpoint (a warm-up that is not
   /// finished is no state that a run could go on from).
   [[nodiscard]] virtual result<void> capturable() const { return {}; }
-  /// Captures the durable state, in O(1). Called between two handlers, never inside a mutation.
+  /// Captures the durable state, in O(1), and changes nothing. Called between two handlers, never
+  /// inside a mutation; when a barrier is announced, for nothing but its path to be warm.
   [[nodiscard]] virtual captured_section capture();
 
   [[nodiscard]] result<void> admissible(const lease_ref& lease) const override {
@@ -81,6 +84,7 @@ protected:
   [[nodiscard]] signal& cut_happened() { return cut_happened_; }
 
 private:
+  task<result<message<Announced>>> on_announce(message<Announce> request);
   task<result<message<Quiesced>>> on_quiesce(message<Quiesce> request);
   task<result<void>> leases_settled(epoch_id epoch);
   task<result<message<Resumed>>> on_resume(message<Resume> request);

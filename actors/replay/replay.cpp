@@ -305,8 +305,8 @@ captured_section replay::capture() {
   const replay_image image = state_.capture();
   const dataplane::snapshot rows = store_->capture();
   add_tallies(image, section.tallies);
-  section.write = [image, rows, terms = terms_, &env = env()](const section_target& target) {
-    return write_replay_section(target, image, rows, *terms, terms->pace(env));
+  section.write = [image, rows, terms = terms_, &time = clock()](const section_target& target) {
+    return write_replay_section(target, image, rows, *terms, terms->pace(time));
   };
   return section;
 }

@@ -1,19 +1,62 @@
 #include "actors/runtime/blocking_pool.hpp"
 
+#include "actors/runtime/processor_share.hpp"
+
+#include <fcntl.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
+#include <array>
+#include <charconv>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
 namespace weir {
 namespace {
+
+std::int64_t nanoseconds_of(clockid_t which) {
+  timespec now{};
+  ::clock_gettime(which, &now);
+  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+}
+
+/// What the system counts for the thread that made this object.
+class thread_meter {
+public:
+  thread_meter() : file_(::open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC)) {}
+  ~thread_meter() {
+    if (file_ >= 0) ::close(file_);
+  }
+  thread_meter(const thread_meter&) = delete;
+  thread_meter& operator=(const thread_meter&) = delete;
+
+  /// Nothing where the system does not tell.
+  [[nodiscard]] std::optional<processor_times> read() const {
+    std::array<char, 96> text; // "RAN WAITED SLICES"
+    const ssize_t count = file_ < 0 ? -1 : ::pread(file_, text.data(), text.size(), 0);
+    if (count <= 0) return std::nullopt;
+    const char* const end = text.data() + count;
+    processor_times times;
+    const auto first = std::from_chars(text.data(), end, times.ran);
+    if (first.ec != std::errc() || first.ptr == end) return std::nullopt;
+    if (std::from_chars(first.ptr + 1, end, times.waited).ec != std::errc()) return std::nullopt;
+    return times;
+  }
+
+private:
+  int file_;
+};
+
+class pool_thread;
+thread_local pool_thread* thread_of_pool = nullptr;
 
 class thread_pool final : public blocking_pool {
 public:
@@ -42,42 +85,100 @@ public:
       stopped_ = true;
     }
     work_came_.notify_all();
+    rests_end_.notify_all();
     for (auto& thread : std::exchange(threads_, {}))
       thread.join();
   }
 
-private:
-  void work() {
-    // Best effort: without it messages are only slower behind computation.
-    std::ignore = ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)),
-                                ::getpriority(PRIO_PROCESS, 0) + options_.nice);
-    const sched_param no_priority{};
-    if (options_.batch) std::ignore = ::sched_setscheduler(0, SCHED_BATCH, &no_priority);
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      work_came_.wait(lock, [this] { return stopped_ || !jobs_.empty(); });
-      if (jobs_.empty()) return;
-      auto job = std::move(jobs_.front());
-      jobs_.pop_front();
-      lock.unlock();
-      job();
-      job = nullptr;
-      lock.lock();
+  void hurry(bool somebody_waits) override {
+    {
+      const std::lock_guard guard(mutex_);
+      hurried_ = somebody_waits;
     }
+    if (somebody_waits) rests_end_.notify_all();
   }
+
+  void rest(std::chrono::nanoseconds duration) {
+    std::unique_lock lock(mutex_);
+    rests_end_.wait_for(lock, duration, [this] { return stopped_ || hurried_; });
+  }
+
+private:
+  void work();
 
   const blocking_pool_options options_;
   std::mutex mutex_;
   std::condition_variable work_came_;
+  std::condition_variable rests_end_;
   std::deque<std::function<void()>> jobs_;
   bool stopped_ = false;
+  bool hurried_ = false;
   std::vector<std::thread> threads_;
 };
+
+/// A thread of a pool, known to what runs on it.
+class pool_thread {
+public:
+  pool_thread(thread_pool& pool, double share) : pool_(pool), share_(share), rests_(share < 1.0) {
+    thread_of_pool = this;
+  }
+  ~pool_thread() { thread_of_pool = nullptr; }
+  pool_thread(const pool_thread&) = delete;
+  pool_thread& operator=(const pool_thread&) = delete;
+
+  void give_way(std::chrono::nanoseconds at_least) {
+    const auto rest = std::max(at_least, std::chrono::nanoseconds(rest_due()));
+    if (rest > std::chrono::nanoseconds(0)) pool_.rest(rest);
+  }
+
+private:
+  /// Looks again after so much work only.
+  static constexpr std::int64_t look_after_ns = 250'000;
+
+  [[nodiscard]] std::int64_t rest_due() {
+    const std::int64_t ran = nanoseconds_of(CLOCK_THREAD_CPUTIME_ID);
+    if (!rests_ || ran - looked_after_ < look_after_ns) return 0;
+    looked_after_ = ran;
+    const auto totals = meter_.read();
+    return totals ? share_.rest_due(nanoseconds_of(CLOCK_MONOTONIC), *totals) : 0;
+  }
+
+  thread_pool& pool_;
+  processor_share share_;
+  const bool rests_;
+  const thread_meter meter_;
+  std::int64_t looked_after_ = 0;
+};
+
+void thread_pool::work() {
+  // Best effort: without it messages are only slower behind computation.
+  std::ignore = ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)),
+                              ::getpriority(PRIO_PROCESS, 0) + options_.nice);
+  const sched_param no_priority{};
+  if (options_.batch) std::ignore = ::sched_setscheduler(0, SCHED_BATCH, &no_priority);
+  pool_thread here(*this, options_.crowded_share);
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    work_came_.wait(lock, [this] { return stopped_ || !jobs_.empty(); });
+    if (jobs_.empty()) return;
+    auto job = std::move(jobs_.front());
+    jobs_.pop_front();
+    lock.unlock();
+    job();
+    job = nullptr;
+    here.give_way({});
+    lock.lock();
+  }
+}
 
 } // namespace
 
 std::unique_ptr<blocking_pool> make_blocking_pool(blocking_pool_options options) {
   return std::make_unique<thread_pool>(options);
+}
+
+void give_way(std::chrono::nanoseconds at_least) {
+  if (thread_of_pool != nullptr) thread_of_pool->give_way(at_least);
 }
 
 } // namespace weir

@@ -3,10 +3,12 @@
 
 #include "messages/error.hpp"
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <tuple>
 
 namespace weir {
 
@@ -18,6 +20,8 @@ public:
   [[nodiscard]] virtual bool submit(std::function<void()> job) = 0;
   /// Finishes what was queued and ends the threads; nothing is taken any more.
   virtual void stop() = 0;
+  /// While somebody waits for what the pool does, its threads do not rest: a rest under way ends.
+  virtual void hurry(bool somebody_waits) { std::ignore = somebody_waits; }
 };
 
 struct blocking_pool_options {
@@ -28,6 +32,9 @@ struct blocking_pool_options {
   /// Never takes a processor from a thread that runs: it waits for the end of that one's slice
   /// (SCHED_BATCH on Linux).
   bool batch = false;
+  /// What one of its threads takes at most of a processor that others want as well, on average: it
+  /// rests after a job, and where a long one gives way (`processor_share`). 1: it never rests.
+  double crowded_share = 1.0;
 };
 
 /// Who waits for a piece of blocking work decides which pool it runs on.
@@ -37,5 +44,9 @@ enum class work_class : std::uint8_t {
 };
 
 [[nodiscard]] std::unique_ptr<blocking_pool> make_blocking_pool(blocking_pool_options options);
+
+/// For a long job, between two pieces and without a lock: the thread rests as its pool's share
+/// asks, and for `at_least`; not at all while somebody waits (`hurry`), or on any other thread.
+void give_way(std::chrono::nanoseconds at_least = {});
 
 } // namespace weir

@@ -81,8 +81,8 @@ offload(Function work, std::source_location where = std::source_location::curren
 }
 
 /// The same for work that may take long and that nothing waits for which computes: a bundle that is
-/// written. It has a pool of its own, behind everything else that runs, so that a slow disk keeps
-/// no score waiting.
+/// written. It has a pool of its own, so that a slow disk keeps no score waiting, and whose threads
+/// rest where others want the processors; long work calls `give_way` between its pieces.
 template <class Function>
 [[nodiscard]] detail::offload_awaiter<Function>
 offload_in_background(Function work, std::source_location where = std::source_location::current()) {

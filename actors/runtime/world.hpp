@@ -66,8 +66,8 @@ using log_hook =
 struct world_options {
   std::uint64_t seed = 42;
   blocking_pool_options blocking = {};
-  /// Behind all that computes: with two threads beside two that decode at nice 10, a tenth of it.
-  blocking_pool_options background = {.nice = 19, .batch = true};
+  /// Leaves processors to all that computes; as fast as that when somebody waits for it.
+  blocking_pool_options background = {.batch = true, .crowded_share = 0.04};
   /// Must outlive the world; null where nobody uses storage.
   dataplane::disk* storage = nullptr;
   /// Empty: warnings and errors go to the standard error stream.

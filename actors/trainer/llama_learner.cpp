@@ -106,8 +106,8 @@ public:
   template <class Fill>
   void write(const std::string& path, Fill&& fill) {
     if (failed_) return;
-    auto file =
-        dataplane::section_file::create(target_.storage, target_.directory, path, target_.epoch);
+    auto file = dataplane::section_file::create(target_.storage, target_.directory, path,
+                                                target_.epoch, target_.pace);
     if (!file) {
       failed_ = std::move(file.error());
       return;

@@ -14,13 +14,16 @@ epoch_id epoch(std::uint64_t number) {
   return {.incarnation = 4, .life = 1, .number = number};
 }
 
-barrier_state two_by_two(bool has_bundle = false) {
-  return {{}, incarnation(4), 1, {"rollout", "trainer"}, {"sampler", "trainer"}, has_bundle};
+constexpr barrier_options unannounced{.announce_timeout_ns = 0};
+
+barrier_state two_by_two(bool has_bundle = false, barrier_options options = unannounced) {
+  return {options, incarnation(4), 1, {"rollout", "trainer"}, {"sampler", "trainer"}, has_bundle};
 }
 
 /// "quiesce>rollout 1", one word for each effect.
 std::string text(const barrier_effects& effects) {
   struct {
+    std::string operator()(const send_announce& e) { return sent("announce", e.to, e.epoch); }
     std::string operator()(const send_quiesce& e) { return sent("quiesce", e.to, e.epoch); }
     std::string operator()(const send_cut& e) { return sent("cut", e.to, e.epoch); }
     std::string operator()(const send_resume& e) { return sent("resume", e.to, e.epoch); }
@@ -121,6 +124,36 @@ TEST_SUITE("actors/checkpoint/barrier_state") {
     CHECK_FALSE(barrier.deadline().has_value());
   }
 
+  TEST_CASE("a barrier is announced to everybody once, and holds nothing until they answered") {
+    barrier_state barrier = two_by_two(false, {.announce_timeout_ns = 3 * ms});
+    CHECK(text(barrier.request(0, {7})) ==
+          "announce>rollout 1 announce>trainer 1 announce>sampler 1");
+    CHECK(barrier.now_in() == stage::announcing);
+    CHECK(barrier.deadline() == 3 * ms);
+    CHECK(barrier.quiesced(0, "rollout", epoch(1)).empty());
+    CHECK(barrier.failed(0, "rollout", epoch(1), {errc::unavailable, "it is dead"}).empty());
+    CHECK(barrier.announced(1 * ms, "trainer", epoch(1)).empty()); // Origin and owner at once.
+    CHECK(barrier.announced(1 * ms, "trainer", epoch(1)).empty());
+    CHECK(barrier.announced(1 * ms, "rollout", epoch(1)).empty());
+    CHECK(barrier.announced(1 * ms, "sampler", epoch(2)).empty());
+    CHECK(text(barrier.announced(2 * ms, "sampler", epoch(1))) ==
+          "quiesce>rollout 1 quiesce>trainer 1");
+    CHECK(barrier.announced(2 * ms, "sampler", epoch(1)).empty());
+    const auto effects = through(barrier, 9 * ms, sampler_report(), trainer_report());
+    REQUIRE(text(effects) == "publish> 1");
+    CHECK(std::get<publish_cut>(effects[0]).cut.timings.hold_ns == 7 * ms);
+  }
+
+  TEST_CASE("nobody needs to answer an announcement") {
+    barrier_state barrier = two_by_two(false, {.announce_timeout_ns = 3 * ms});
+    std::ignore = barrier.request(0, {7});
+    CHECK(barrier.announced(1 * ms, "rollout", epoch(1)).empty());
+    CHECK(barrier.tick(2 * ms, {}).empty());
+    CHECK(text(barrier.tick(3 * ms, {})) == "quiesce>rollout 1 quiesce>trainer 1");
+    CHECK(barrier.announced(4 * ms, "sampler", epoch(1)).empty());
+    CHECK(barrier.deadline() == 5003 * ms);
+  }
+
   TEST_CASE("late, doubled and foreign answers do nothing") {
     barrier_state barrier = two_by_two();
     CHECK(barrier.quiesced(0, "rollout", epoch(1)).empty());
@@ -140,7 +173,9 @@ TEST_SUITE("actors/checkpoint/barrier_state") {
   TEST_CASE("requests during a checkpoint are answered by the next one") {
     barrier_state barrier = two_by_two();
     std::ignore = barrier.request(0, {1});
+    CHECK_FALSE(barrier.has_waiting());
     CHECK(barrier.request(0, {2}).empty());
+    CHECK(barrier.has_waiting());
     CHECK(text(through(barrier, 0, sampler_report(), trainer_report())) == "publish> 1");
     CHECK(barrier.request(0, {3}).empty());
     CHECK(text(barrier.published(0, epoch(1))) ==
@@ -299,7 +334,7 @@ TEST_SUITE("actors/checkpoint/barrier_state") {
   }
 
   TEST_CASE("without origins a cut needs no gate") {
-    barrier_state barrier({}, incarnation(4), 1, {}, {"sampler"}, false);
+    barrier_state barrier(unannounced, incarnation(4), 1, {}, {"sampler"}, false);
     CHECK(text(barrier.request(0, {7})) == "cut>sampler 1");
     captured_report sampler = sampler_report();
     sampler.tallies.of(group_state::consumed) = tally_of_range(group_id(0), 9);
@@ -307,9 +342,9 @@ TEST_SUITE("actors/checkpoint/barrier_state") {
   }
 
   TEST_CASE("a later life or incarnation has later epochs") {
-    barrier_state first({}, incarnation(4), 1, {"rollout"}, {"sampler"}, false);
-    barrier_state second({}, incarnation(4), 2, {"rollout"}, {"sampler"}, false);
-    barrier_state third({}, incarnation(5), 1, {"rollout"}, {"sampler"}, false);
+    barrier_state first(unannounced, incarnation(4), 1, {"rollout"}, {"sampler"}, false);
+    barrier_state second(unannounced, incarnation(4), 2, {"rollout"}, {"sampler"}, false);
+    barrier_state third(unannounced, incarnation(5), 1, {"rollout"}, {"sampler"}, false);
     for (int request = 0; request < 3; ++request) {
       std::ignore = first.request(0, {1});
       std::ignore = first.tick(5000 * ms, {});

@@ -120,7 +120,8 @@ private:
   };
 
   [[nodiscard]] static barrier_state make_barrier(std::uint64_t life) {
-    return {{}, incarnation(1), life, {"0", "1"}, {"0", "1"}, false};
+    constexpr barrier_options unannounced{.announce_timeout_ns = 0}; // It changes nothing.
+    return {unannounced, incarnation(1), life, {"0", "1"}, {"0", "1"}, false};
   }
   [[nodiscard]] std::vector<choice> list() const;
   void perform(const barrier_effects& effects);

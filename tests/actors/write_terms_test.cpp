@@ -11,6 +11,7 @@
 
 #include <deque>
 #include <filesystem>
+#include <future>
 #include <vector>
 
 namespace weir::test {
@@ -151,35 +152,26 @@ TEST_SUITE("actors/write_terms") {
     CHECK(saved.sharers(4, 1) == 1);
   }
 
-  TEST_CASE("a short bundle is written at once, a long one at the rate") {
-    pauses due({.bytes_per_second = 64 * mebi});
-    std::int64_t now = 0;
-    std::chrono::nanoseconds paused{0};
-    for (int piece = 0; piece < 64; ++piece) {
-      const auto rest = due.after(4 * mebi, now);
-      if (piece == 0) CHECK(rest == 0ns); // An eighth of a second comes at once.
-      now += rest.count();
-      paused += rest;
-    }
-    CHECK(paused >= 3'800ms); // 256 MiB, less the burst.
-    CHECK(paused <= 4s);
+  TEST_CASE("on a pool a writer keeps to the rate, until somebody waits") {
+    const auto time = make_system_clock();
+    const auto pool = make_blocking_pool({.threads = 1, .crowded_share = 0.5});
+    std::promise<bool> ended;
+    const bool taken = pool->submit([&] {
+      ended.set_value(write_terms({.bytes_per_second = 1}).pace(*time)(mebi).has_value());
+    });
+    REQUIRE(taken);
+    auto paced = ended.get_future();
+    CHECK(paced.wait_for(20ms) == std::future_status::timeout);
+    pool->hurry(true);
+    REQUIRE(paced.wait_for(10s) == std::future_status::ready);
+    CHECK(paced.get());
   }
 
-  TEST_CASE("a writer does not wait longer than its asker does") {
-    pauses due({.bytes_per_second = 1 * mebi, .pauses_max = 10s});
-    std::chrono::nanoseconds paused{0};
-    for (int piece = 0; piece < 100; ++piece)
-      paused += due.after(4 * mebi, paused.count());
-    CHECK(paused == 10s);
-  }
-
-  TEST_CASE("nobody is paced while somebody waits, or without a bound") {
-    const world env;
-    write_terms terms;
-    CHECK(static_cast<bool>(terms.pace(env)));
-    terms.set_urgent(true);
-    CHECK_FALSE(static_cast<bool>(terms.pace(env)));
-    CHECK_FALSE(static_cast<bool>(write_terms({.bytes_per_second = 0}).pace(env)));
+  TEST_CASE("on a thread that no pool has, nobody rests, whatever the rate") {
+    const auto time = make_system_clock();
+    const auto pace = write_terms({.bytes_per_second = 1}).pace(*time);
+    CHECK(pace(mebi).has_value());
+    CHECK(write_terms({.bytes_per_second = 0}).pace(*time)(mebi).has_value());
   }
 }
 

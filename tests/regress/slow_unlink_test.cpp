@@ -95,7 +95,7 @@ private:
   captured_section capture() override {
     captured_section section;
     section.sequence = events().newest();
-    section.trainer_step = step_++;
+    section.trainer_step = captured_step() + 1;
     mutated();
     section.write = [](const section_target& target) {
       const std::array<std::byte, 1> payload{};
@@ -103,7 +103,6 @@ private:
     };
     return section;
   }
-  std::int64_t step_ = 0;
 };
 
 } // namespace
