@@ -18,6 +18,13 @@ constexpr std::uint64_t whole_pages(std::uint64_t bytes) {
   return bytes / direct_page_bytes * direct_page_bytes;
 }
 
+bool lies_at(const std::byte* memory, std::uint64_t multiple) {
+  return reinterpret_cast<std::uintptr_t>(memory) % multiple == 0;
+}
+bool on_page(const std::byte* memory) {
+  return lies_at(memory, direct_page_bytes);
+}
+
 class direct_file final : public settling_file {
 public:
   /// Without `blocks` everything goes through the cache.
@@ -26,7 +33,8 @@ public:
   ~direct_file() override { settle(); }
 
   result<void> append(std::span<const std::byte> bytes) override {
-    if (!failed_ && needs_no_copy(bytes, under_->position() + collected_) && writes_directly())
+    if (!failed_ && writes_directly() && !needs_pages_ &&
+        needs_no_copy(bytes, under_->position() + collected_))
       bytes = write_as_it_lies(bytes);
     while (!bytes.empty() && !failed_) {
       if (!has_block()) {
@@ -76,6 +84,10 @@ private:
     return bytes.subspan(pages.size());
   }
 
+  [[nodiscard]] bool is_aligned(const std::byte* memory) const {
+    return needs_pages_ ? on_page(memory) : lies_at(memory, direct_memory_bytes);
+  }
+
   /// Whether bytes are collected: only for a direct write, and not if the system has no memory.
   bool has_block() {
     if (collected_ > 0) return true;
@@ -96,12 +108,12 @@ private:
   /// Whole pages past the cache if the file stands on one, and if they are worth a request.
   void write(std::span<const std::byte> bytes) {
     const auto pages = bytes.first(whole_pages(bytes.size()));
-    if (writes_directly() && pages.size() >= direct_bytes_min) {
+    if (writes_directly() && pages.size() >= direct_bytes_min && is_aligned(pages.data())) {
       auto done = under_->append_direct(pages);
       if (done)
         bytes = bytes.subspan(pages.size());
       else if (done.error().code == errc::unsupported)
-        refused_ = true;
+        (needs_pages_ || on_page(pages.data()) ? refused_ : needs_pages_) = true;
       else
         keep(std::move(done));
     }
@@ -111,7 +123,8 @@ private:
   std::shared_ptr<direct_blocks> blocks_; ///< Null: no direct writes.
   std::shared_ptr<segment> block_;        ///< Of the bytes that were appended and not written.
   std::uint64_t collected_ = 0;
-  bool refused_ = false; ///< The file system takes no direct writes after all.
+  bool refused_ = false;     ///< The file system takes no direct writes after all.
+  bool needs_pages_ = false; ///< Not from memory that does not lie on a page.
 };
 
 /// A network file system answers a direct write from afar, and one in memory has nothing to pass.

@@ -27,7 +27,7 @@ inline constexpr std::uint64_t direct_bytes_min = std::uint64_t{256} << 10;
 
 /// A shorter append is collected: one request for many.
 inline constexpr std::uint64_t uncopied_bytes_min = std::uint64_t{1} << 20;
-/// Memory is aligned so for most disks. Another one refuses, and is written through the cache.
+/// Memory is aligned so for most disks. Another one refuses, and is given blocks from then on.
 inline constexpr std::uint64_t direct_memory_bytes = 512;
 
 /// Whether an append of `bytes`, which are to stand at `at` in their file, is large and aligned

@@ -72,7 +72,7 @@ public:
   result<std::shared_ptr<const std::byte>> map(std::uint64_t bytes) override;
 
   /// `append` past the page cache. `unsupported` if the file system refuses, who knows after how
-  /// many bytes: nothing counts as appended then. @pre size, memory and file end are on a page
+  /// many bytes: nothing counts as appended then. @pre size and file end are on a page
   [[nodiscard]] result<void> append_direct(std::span<const std::byte> bytes);
   /// Where the next append goes.
   [[nodiscard]] std::uint64_t position() const { return position_; }

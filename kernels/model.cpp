@@ -5,6 +5,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -145,7 +146,7 @@ float_buffer::float_buffer(std::size_t count) : size_(count) {
   data_ = static_cast<float*>(std::aligned_alloc(unit, padded));
   ensure(data_ != nullptr, "memory for a float buffer is available");
   if (is_large) static_cast<void>(::madvise(data_, padded, MADV_HUGEPAGE)); // Where it is granted.
-  std::memset(data_, 0, padded);
+  std::memset(data_, 0, std::min(padded, count * sizeof(float) + alignment_bytes));
 }
 
 float_buffer::float_buffer(float_buffer&& other) noexcept

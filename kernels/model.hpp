@@ -67,7 +67,8 @@ struct parameter_layout {
   std::size_t total = 0; ///< Floats of the flat buffer, padding included (padding is zero).
 };
 
-/// A 64-byte aligned float array that owns its memory; moves, never copies by accident.
+/// A float array that owns its memory, aligned to 64 bytes; large ones are in huge pages where the
+/// system grants them. Moves, never copies by accident.
 class float_buffer {
 public:
   float_buffer() = default;

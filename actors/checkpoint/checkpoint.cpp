@@ -71,6 +71,7 @@ task<void> checkpoint::run() {
     co_return;
   }
   if (!fenced_) children().spawn(&checkpoint::abort_earlier_life, this);
+  hurry_if_awaited(); // The life before may have told the pool otherwise.
   while (true) {
     std::int64_t next = now() + nanoseconds(idle);
     next = std::min(next, barrier_.deadline().value_or(next));
@@ -82,6 +83,7 @@ task<void> checkpoint::run() {
     const auto reports = lease_reports();
     perform(barrier_.tick(now(), reports));
     schedule(schedule_.tick(now()));
+    hurry_if_awaited();
   }
 }
 
@@ -189,13 +191,14 @@ void checkpoint::perform(const barrier_effects& effects) {
 }
 
 /// A bundle is written at leisure while nobody waits for it: nobody who asked, not the next
-/// checkpoint, and not its own deadline.
+/// checkpoint, and not its own deadline; nor for the end of one that failed already.
 void checkpoint::hurry_if_awaited() {
   if (late_at_ && now() >= *late_at_) {
     late_at_.reset();
-    late_ = true;
+    pressed_ = true;
   }
-  const bool awaited = is_urgent() || barrier_.has_waiting() || late_;
+  const bool due = barrier_.has_waiting() || schedule_.waiting() >= save_reason::last_step;
+  const bool awaited = is_urgent() || due || pressed_;
   if (hurried_ == awaited) return;
   hurried_ = awaited;
   env().pool(work_class::background).hurry(awaited);
@@ -327,7 +330,7 @@ task<void> checkpoint::publish(cut_facts cut) {
   late_at_ = now() + nanoseconds(options_.write_timeout / 2);
   auto published = co_await write_and_publish(cut);
   late_at_.reset();
-  late_ = false;
+  pressed_ = false;
   if (!published) {
     perform(barrier_.publish_failed(now(), cut.epoch, published.error()));
     co_return;
@@ -409,6 +412,8 @@ task<void> checkpoint::write_section(std::shared_ptr<unfinished_bundle> bundle, 
   auto written = co_await writer.ask(request, within(options_.write_timeout));
   if (!written) {
     if (!bundle->failed) bundle->failed = std::move(written.error());
+    pressed_ = true;
+    hurry_if_awaited();
     co_return;
   }
   for (flatbuffers::uoffset_t i = 0;

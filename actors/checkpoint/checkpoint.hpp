@@ -144,7 +144,7 @@ private:
   bool retire_due_ = false;
   std::optional<bool> hurried_;         ///< What the background's pool was told last.
   std::optional<std::int64_t> late_at_; ///< When the bundle that is written now gets late.
-  bool late_ = false;
+  bool pressed_ = false;                ///< It is late, or failed.
   std::optional<double> metric_;
   bool fenced_; ///< Nothing of an earlier life is published any more.
   signal changed_;

@@ -73,7 +73,7 @@ std::vector<std::unique_ptr<TallyT>> wire_tallies(const cut_tallies& tallies) {
 }
 
 result<void> give_way_between_pieces(std::uint64_t /*bytes*/) {
-  give_way();
+  std::ignore = give_way();
   return {};
 }
 
@@ -117,9 +117,8 @@ captured_section participant::capture() {
   return {};
 }
 
-/// The capture is dropped: it was made to have code and data at hand when the Cut comes.
 task<result<message<Announced>>> participant::on_announce(message<Announce> request) {
-  if (role_ != barrier_role::only_origin && capturable()) std::ignore = capture();
+  if (role_ != barrier_role::only_origin && capturable()) prepare_capture();
   AnnouncedT answer;
   answer.epoch = wire_epoch(epoch_of(request->epoch()));
   co_return pack(answer);

@@ -17,6 +17,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -61,9 +62,11 @@ protected:
   /// Whether the state may be captured now; an error refuses the checkpoint (a warm-up that is not
   /// finished is no state that a run could go on from).
   [[nodiscard]] virtual result<void> capturable() const { return {}; }
-  /// Captures the durable state, in O(1), and changes nothing. Called between two handlers, never
-  /// inside a mutation; when a barrier is announced, for nothing but its path to be warm.
+  /// Captures the durable state, in O(1). Called between two handlers, never inside a mutation.
   [[nodiscard]] virtual captured_section capture();
+  /// A barrier is announced: touches what `capture` will, to have it at hand, and changes nothing.
+  /// Makes a capture and drops it, unless that would change something.
+  virtual void prepare_capture() { std::ignore = capture(); }
 
   [[nodiscard]] result<void> admissible(const lease_ref& lease) const override {
     return captured_.admissible(lease.epoch());

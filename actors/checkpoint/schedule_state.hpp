@@ -65,6 +65,8 @@ public:
   [[nodiscard]] stop_reason stop() const;
   /// The reason of the save under way; `none` between saves.
   [[nodiscard]] save_reason asked() const { return asked_; }
+  /// The most urgent reason that came while a save was under way.
+  [[nodiscard]] save_reason waiting() const { return waiting_; }
 
 private:
   save_reason ask(save_reason reason, std::int64_t now);
@@ -74,7 +76,6 @@ private:
   std::int64_t started_ns_;
   std::int64_t newest_attempt_ns_;
   save_reason asked_ = save_reason::none;
-  /// The most urgent reason that came while a save was under way.
   save_reason waiting_ = save_reason::none;
   stop_reason stop_ = stop_reason::none;
   bool deadline_asked_ = false;

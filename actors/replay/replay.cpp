@@ -311,6 +311,12 @@ captured_section replay::capture() {
   return section;
 }
 
+/// Without the rows: a capture of theirs ends the segment that is being filled.
+void replay::prepare_capture() {
+  cut_tallies tallies;
+  add_tallies(state_.capture(), tallies);
+}
+
 /// The rows of claimed groups, as the trainer wants them: in dispatch order, siblings in order.
 result<message<BatchClaimed>> replay::read_groups(const std::vector<replay_record>& records) {
   BatchClaimedT answer;

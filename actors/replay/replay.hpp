@@ -60,6 +60,7 @@ private:
   task<result<message<BatchReady>>> batch_ready(message<AwaitBatch> request);
   task<result<message<StaleProposed>>> stale_proposed();
   captured_section capture() override;
+  void prepare_capture() override;
   void check_invariants() const override { state_.check_invariants(); }
 
   task<void> compact_when_cleared();

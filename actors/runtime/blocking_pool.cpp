@@ -38,9 +38,10 @@ public:
   thread_meter(const thread_meter&) = delete;
   thread_meter& operator=(const thread_meter&) = delete;
 
-  /// Nothing where the system does not tell.
+  /// Nothing where the system does not tell, or says that it ran for no time.
   [[nodiscard]] std::optional<processor_times> read() const {
-    std::array<char, 96> text; // "RAN WAITED SLICES"
+    std::ignore = nanoseconds_of(CLOCK_THREAD_CPUTIME_ID); // Has the system count up to now.
+    std::array<char, 96> text;                             // "RAN WAITED SLICES"
     const ssize_t count = file_ < 0 ? -1 : ::pread(file_, text.data(), text.size(), 0);
     if (count <= 0) return std::nullopt;
     const char* const end = text.data() + count;
@@ -48,12 +49,15 @@ public:
     const auto first = std::from_chars(text.data(), end, times.ran);
     if (first.ec != std::errc() || first.ptr == end) return std::nullopt;
     if (std::from_chars(first.ptr + 1, end, times.waited).ec != std::errc()) return std::nullopt;
-    return times;
+    return times.ran > 0 ? std::optional(times) : std::nullopt;
   }
 
 private:
   int file_;
 };
+
+/// Of a thread that is to leave processors to others and has nothing to measure that by.
+constexpr int lowest_priority = 19;
 
 class pool_thread;
 thread_local pool_thread* thread_of_pool = nullptr;
@@ -94,13 +98,17 @@ public:
     {
       const std::lock_guard guard(mutex_);
       hurried_ = somebody_waits;
+      if (somebody_waits) ++hurries_;
     }
     if (somebody_waits) rests_end_.notify_all();
   }
 
-  void rest(std::chrono::nanoseconds duration) {
+  /// Whether it lasted so long.
+  bool rest(std::chrono::nanoseconds duration) {
     std::unique_lock lock(mutex_);
-    rests_end_.wait_for(lock, duration, [this] { return stopped_ || hurried_; });
+    const std::uint64_t before = hurries_;
+    return !rests_end_.wait_for(lock, duration,
+                                [&] { return stopped_ || hurried_ || hurries_ != before; });
   }
 
 private:
@@ -113,6 +121,7 @@ private:
   std::deque<std::function<void()>> jobs_;
   bool stopped_ = false;
   bool hurried_ = false;
+  std::uint64_t hurries_ = 0; ///< A rest that one of them ended stays ended.
   std::vector<std::thread> threads_;
 };
 
@@ -126,10 +135,12 @@ public:
   pool_thread(const pool_thread&) = delete;
   pool_thread& operator=(const pool_thread&) = delete;
 
-  void give_way(std::chrono::nanoseconds at_least) {
+  bool give_way(std::chrono::nanoseconds at_least) {
     const auto rest = std::max(at_least, std::chrono::nanoseconds(rest_due()));
-    if (rest > std::chrono::nanoseconds(0)) pool_.rest(rest);
+    return rest <= std::chrono::nanoseconds(0) || pool_.rest(rest);
   }
+  /// Whether the system tells what a thread waited.
+  [[nodiscard]] bool is_measured() const { return meter_.read().has_value(); }
 
 private:
   /// Looks again after so much work only.
@@ -151,12 +162,14 @@ private:
 };
 
 void thread_pool::work() {
+  pool_thread here(*this, options_.crowded_share);
+  const bool cannot_rest = options_.crowded_share < 1.0 && !here.is_measured();
   // Best effort: without it messages are only slower behind computation.
   std::ignore = ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)),
-                              ::getpriority(PRIO_PROCESS, 0) + options_.nice);
+                              ::getpriority(PRIO_PROCESS, 0) +
+                                  (cannot_rest ? lowest_priority : options_.nice));
   const sched_param no_priority{};
   if (options_.batch) std::ignore = ::sched_setscheduler(0, SCHED_BATCH, &no_priority);
-  pool_thread here(*this, options_.crowded_share);
   std::unique_lock lock(mutex_);
   for (;;) {
     work_came_.wait(lock, [this] { return stopped_ || !jobs_.empty(); });
@@ -166,7 +179,7 @@ void thread_pool::work() {
     lock.unlock();
     job();
     job = nullptr;
-    here.give_way({});
+    std::ignore = here.give_way({});
     lock.lock();
   }
 }
@@ -177,8 +190,9 @@ std::unique_ptr<blocking_pool> make_blocking_pool(blocking_pool_options options)
   return std::make_unique<thread_pool>(options);
 }
 
-void give_way(std::chrono::nanoseconds at_least) {
-  if (thread_of_pool != nullptr) thread_of_pool->give_way(at_least);
+bool give_way(std::chrono::nanoseconds at_least) {
+  return thread_of_pool != nullptr ? thread_of_pool->give_way(at_least)
+                                   : at_least <= std::chrono::nanoseconds(0);
 }
 
 } // namespace weir

@@ -47,6 +47,8 @@ enum class work_class : std::uint8_t {
 
 /// For a long job, between two pieces and without a lock: the thread rests as its pool's share
 /// asks, and for `at_least`; not at all while somebody waits (`hurry`), or on any other thread.
-void give_way(std::chrono::nanoseconds at_least = {});
+/// Whether it rested as long as that. Where the system does not tell what a thread waited (in
+/// /proc/self/schedstat) there is no share to keep to: the pool has the lowest priority instead.
+bool give_way(std::chrono::nanoseconds at_least = {});
 
 } // namespace weir

@@ -108,13 +108,15 @@ TEST_SUITE("dataplane/direct_file") {
       for (const std::size_t length : {1024 * kibi, 3'545'600UL, block, 4096 * kibi - 64}) {
         CAPTURE(header);
         CAPTURE(length);
-        std::vector<std::byte> expected(bytes.begin(), bytes.begin() + header);
+        const auto before = bytes.first(header);
+        std::vector<std::byte> expected(before.begin(), before.end());
         auto made = storage->create(directory.file("a"));
         REQUIRE(made);
         REQUIRE((*made)->append(expected));
         for (const std::size_t page : {std::size_t{0}, 7 * kibi * 4, block}) {
-          REQUIRE((*made)->append(bytes.subspan(page, length)));
-          expected.insert(expected.end(), bytes.begin() + page, bytes.begin() + page + length);
+          const auto piece = bytes.subspan(page, length);
+          REQUIRE((*made)->append(piece));
+          expected.insert(expected.end(), piece.begin(), piece.end());
         }
         REQUIRE((*made)->sync());
         REQUIRE((*made)->close());

@@ -1,8 +1,12 @@
 #include "dataplane/section_file.hpp"
+#include "dataplane/segment.hpp"
 #include "tests/support/crash_disk.hpp"
+#include "tests/support/forwarding_disk.hpp"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,9 +23,76 @@ std::vector<std::byte> section_of(const std::string& payload) {
   return bytes;
 }
 
+/// Notes how long the appends to its files are.
+class noting_disk final : public test::forwarding_disk {
+public:
+  using forwarding_disk::forwarding_disk;
+  file_result create(const std::string& path) override {
+    auto made = forwarding_disk::create(path);
+    if (!made) return made;
+    return std::make_unique<noting_file>(std::move(*made), appends);
+  }
+  std::vector<std::size_t> appends;
+
+private:
+  class noting_file final : public test::forwarding_file {
+  public:
+    noting_file(std::unique_ptr<file> inner, std::vector<std::size_t>& appends)
+        : forwarding_file(std::move(inner)), appends_(appends) {}
+    result<void> append(std::span<const std::byte> bytes) override {
+      appends_.push_back(bytes.size());
+      return forwarding_file::append(bytes);
+    }
+
+  private:
+    std::vector<std::size_t>& appends_;
+  };
+};
+
 } // namespace
 
 TEST_SUITE("dataplane/section_file") {
+
+  TEST_CASE("long memory that lies as its place does is handed on in long pieces; all is paced") {
+    constexpr std::size_t mebi = std::size_t{1} << 20, kibi = 1024;
+    test::crash_disk inner;
+    noting_disk storage(inner);
+    REQUIRE(storage.make_directory("/b"));
+    const auto memory = segment::allocate(9 * mebi);
+    const auto bytes = memory->bytes(0, 9 * mebi);
+    std::uint64_t paced = 0, longest = 0;
+    const write_pace pace = [&](std::uint64_t count) -> result<void> {
+      paced += count;
+      longest = std::max(longest, count);
+      return {};
+    };
+    auto section = section_file::create(storage, "/b", "a", epoch, pace);
+    REQUIRE(section);
+    REQUIRE(section->append(bytes.first(512)));
+    REQUIRE(section->append(bytes));
+    CHECK(storage.appends == std::vector<std::size_t>{512, 4 * mebi, 4 * mebi, mebi});
+    CHECK(paced == 9 * mebi + 512);
+    CHECK(longest == 256 * kibi);
+    storage.appends.clear();
+    REQUIRE(section->append(bytes.subspan(64, mebi))); // It would have to be copied.
+    CHECK(storage.appends == std::vector<std::size_t>(4, 256 * kibi));
+    CHECK(paced == 10 * mebi + 512);
+    const auto finished = section->finish();
+    REQUIRE(finished);
+    const auto read = read_file(storage, "/b/a", 11 * mebi);
+    REQUIRE(read);
+    CHECK(checksum_of(*read) == finished->file.checksum);
+  }
+
+  TEST_CASE("a pace that fails ends the writing") {
+    test::crash_disk storage;
+    REQUIRE(storage.make_directory("/b"));
+    const write_pace pace = [](std::uint64_t) -> result<void> {
+      return failure(errc::cancelled, "enough");
+    };
+    const std::vector<std::byte> some(10);
+    CHECK(write_section(storage, "/b", "a", epoch, some, pace).error().text == "enough");
+  }
 
   TEST_CASE("a finished section tells its size, checksum and epoch") {
     test::crash_disk storage;
