@@ -113,7 +113,7 @@ private:
       if (done)
         bytes = bytes.subspan(pages.size());
       else if (done.error().code == errc::unsupported)
-        (needs_pages_ || on_page(pages.data()) ? refused_ : needs_pages_) = true;
+        (on_page(pages.data()) ? refused_ : needs_pages_) = true;
       else
         keep(std::move(done));
     }

@@ -1,10 +1,8 @@
 #include "actors/checkpoint/write_terms.hpp"
 
 #include "actors/runtime/blocking_pool.hpp"
-#include "dataplane/write_pacer.hpp"
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 namespace weir {
@@ -12,11 +10,6 @@ namespace weir {
 namespace {
 /// What may come at once: this part of a second's bytes.
 constexpr std::uint64_t bursts_per_second = 8;
-
-result<void> gave_way() {
-  std::ignore = give_way();
-  return {};
-}
 } // namespace
 
 void write_terms::published(std::string directory, epoch_id epoch) {
@@ -45,15 +38,19 @@ std::optional<dataplane::snapshot_base> write_terms::base() {
 }
 
 dataplane::write_pace write_terms::pace(const clock& time) const {
-  const std::uint64_t rate = rules_.bytes_per_second;
-  if (rate == 0) return [](std::uint64_t /*bytes*/) { return gave_way(); };
-  const dataplane::write_pacer fresh(rate, std::max<std::uint64_t>(rate / bursts_per_second, 1));
+  if (rules_.bytes_per_second == 0) return {};
+  const dataplane::write_pacer fresh = pacer_of(rules_);
   const auto pacer = std::make_shared<dataplane::write_pacer>(fresh);
   return [fresh, pacer, &time](std::uint64_t bytes) -> result<void> {
     // What was written in a hurry is not made up for afterwards.
     if (!give_way(std::chrono::nanoseconds(pacer->take(bytes, time.now())))) *pacer = fresh;
     return {};
   };
+}
+
+dataplane::write_pacer pacer_of(const write_rules& rules) {
+  const std::uint64_t rate = rules.bytes_per_second;
+  return {rate, std::max<std::uint64_t>(rate / bursts_per_second, 1)};
 }
 
 } // namespace weir

@@ -12,6 +12,7 @@
 
 #include "actors/runtime/world.hpp"
 #include "dataplane/snapshot_file.hpp"
+#include "dataplane/write_pacer.hpp"
 #include "messages/ids.hpp"
 
 #include <cstdint>
@@ -49,7 +50,8 @@ public:
   /// What to link. Forgets the files of other bundles but the newest written.
   [[nodiscard]] std::optional<dataplane::snapshot_base> base();
   [[nodiscard]] const write_rules& rules() const { return rules_; }
-  /// A hook for one writer, which rests as the rate and its pool's share say. `time` outlives it.
+  /// A hook for one writer, which rests as the rate and its pool's share say; empty without a rate.
+  /// `time` outlives it.
   [[nodiscard]] dataplane::write_pace pace(const clock& time) const;
 
 private:
@@ -60,5 +62,8 @@ private:
   std::shared_ptr<const dataplane::snapshot_files> base_;
   std::shared_ptr<const dataplane::snapshot_files> newest_;
 };
+
+/// Of one bundle. @pre there is a rate
+[[nodiscard]] dataplane::write_pacer pacer_of(const write_rules& rules);
 
 } // namespace weir

@@ -17,7 +17,7 @@ write_replay_section(const section_target& target, const replay_image& index,
   // At the recovery level of groups no ledger record names a staged row: its group is generated
   // again, and a row that came back with it would belong to nobody.
   dataplane::increment_options options;
-  options.pace = pace;
+  options.pace = pace ? pace : target.pace;
   options.full_every = terms.rules().full_every;
   options.base = terms.base();
   auto written = dataplane::write_increment(target.storage, target.directory, target.epoch,

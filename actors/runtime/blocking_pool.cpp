@@ -40,8 +40,7 @@ public:
 
   /// Nothing where the system does not tell, or says that it ran for no time.
   [[nodiscard]] std::optional<processor_times> read() const {
-    std::ignore = nanoseconds_of(CLOCK_THREAD_CPUTIME_ID); // Has the system count up to now.
-    std::array<char, 96> text;                             // "RAN WAITED SLICES"
+    std::array<char, 96> text; // "RAN WAITED SLICES"
     const ssize_t count = file_ < 0 ? -1 : ::pread(file_, text.data(), text.size(), 0);
     if (count <= 0) return std::nullopt;
     const char* const end = text.data() + count;
@@ -128,7 +127,8 @@ private:
 /// A thread of a pool, known to what runs on it.
 class pool_thread {
 public:
-  pool_thread(thread_pool& pool, double share) : pool_(pool), share_(share), rests_(share < 1.0) {
+  pool_thread(thread_pool& pool, double share) : pool_(pool), share_(share) {
+    if (share < 1.0) meter_.emplace();
     thread_of_pool = this;
   }
   ~pool_thread() { thread_of_pool = nullptr; }
@@ -139,35 +139,37 @@ public:
     const auto rest = std::max(at_least, std::chrono::nanoseconds(rest_due()));
     return rest <= std::chrono::nanoseconds(0) || pool_.rest(rest);
   }
-  /// Whether the system tells what a thread waited.
-  [[nodiscard]] bool is_measured() const { return meter_.read().has_value(); }
+  /// It is to keep to a share, and the system does not tell what it waited.
+  [[nodiscard]] bool cannot_rest() const {
+    std::ignore = nanoseconds_of(CLOCK_THREAD_CPUTIME_ID); // Has the system count up to now.
+    return meter_ && !meter_->read();
+  }
 
 private:
   /// Looks again after so much work only.
   static constexpr std::int64_t look_after_ns = 250'000;
 
   [[nodiscard]] std::int64_t rest_due() {
+    if (!meter_) return 0;
     const std::int64_t ran = nanoseconds_of(CLOCK_THREAD_CPUTIME_ID);
-    if (!rests_ || ran - looked_after_ < look_after_ns) return 0;
+    if (ran - looked_after_ < look_after_ns) return 0;
     looked_after_ = ran;
-    const auto totals = meter_.read();
+    const auto totals = meter_->read();
     return totals ? share_.rest_due(nanoseconds_of(CLOCK_MONOTONIC), *totals) : 0;
   }
 
   thread_pool& pool_;
   processor_share share_;
-  const bool rests_;
-  const thread_meter meter_;
+  std::optional<thread_meter> meter_; ///< Nothing: it has all of a processor.
   std::int64_t looked_after_ = 0;
 };
 
 void thread_pool::work() {
   pool_thread here(*this, options_.crowded_share);
-  const bool cannot_rest = options_.crowded_share < 1.0 && !here.is_measured();
   // Best effort: without it messages are only slower behind computation.
   std::ignore = ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)),
                               ::getpriority(PRIO_PROCESS, 0) +
-                                  (cannot_rest ? lowest_priority : options_.nice));
+                                  (here.cannot_rest() ? lowest_priority : options_.nice));
   const sched_param no_priority{};
   if (options_.batch) std::ignore = ::sched_setscheduler(0, SCHED_BATCH, &no_priority);
   std::unique_lock lock(mutex_);

@@ -117,9 +117,8 @@ TEST_SUITE("runtime/processor_share") {
     processor_share share(0.04);
     processor_times totals;
     std::int64_t now = 0;
-    for (int i = 0; i < 1000;
-         ++i) { // A message of 2 us in each millisecond: a thirtieth of a crowd.
-      now += ms;
+    for (int i = 0; i < 1000; ++i) {
+      now += ms; // A message of 2 us in each millisecond: a thirtieth of a crowd.
       totals.ran += ms;
       totals.waited += ms / 500;
       CHECK(share.rest_due(now, totals) == 0);
