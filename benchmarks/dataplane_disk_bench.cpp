@@ -104,6 +104,7 @@ public:
     return rate(payload_bytes, seconds_of([&] {
                   const auto done = write_snapshot(*storage_, directory_, epoch, state_);
                   ensure(done.has_value(), "a snapshot is written");
+                  ensure(storage_->sync_tree(directory_).has_value(), "and durable");
                 }));
   }
 

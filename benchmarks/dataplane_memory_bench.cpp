@@ -58,6 +58,7 @@ public:
     auto written = write_increment(*storage_, path(number), {1, 1, number}, state,
                                    {.pace = {}, .base = base_, .full_every = 8});
     ensure(written.has_value(), "a bundle is written");
+    ensure(storage_->sync_tree(path(number)).has_value(), "and durable");
     base_ = snapshot_base{path(number), written->files};
     if (number > 2) fs::remove_all(path(number - 2));
     return std::move(*written);
@@ -158,6 +159,7 @@ void memory_rows(const std::string& directory, std::vector<row>& rows) {
     std::ofstream("/proc/self/clear_refs") << 5; // The highest is that of now.
     const double before = status_mebibytes("VmRSS");
     ensure(write_snapshot(*storage, path, {1, 1, 1}, state).has_value(), "a snapshot is written");
+    ensure(storage->sync_tree(path).has_value(), "and durable");
     extra.push_back(std::max(1.0, status_mebibytes("VmHWM") - before));
     made.ratio_min = std::min(made.ratio_min, extra.back() / made.baseline);
     made.ratio_max = std::max(made.ratio_max, extra.back() / made.baseline);

@@ -57,6 +57,7 @@ public:
     return 1e3 * seconds_of([&] {
              ensure(write_snapshot(*storage_, target, epoch, state).has_value(),
                     "a snapshot is written");
+             ensure(storage_->sync_tree(target).has_value(), "and durable");
            });
   }
 

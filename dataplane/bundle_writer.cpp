@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <set>
 #include <utility>
 
 namespace weir::dataplane {
@@ -102,24 +101,26 @@ result<publish_outcome> bundle_writer::publish(publication what) {
 }
 
 result<publish_outcome> bundle_writer::publish_in_order(publication& what) {
-  if (auto complete = check_sections(); !complete) // 1: synced by `section_file::finish`
+  if (auto complete = check_sections(); !complete) // 1
     return failure(std::move(complete.error()));
-  if (auto synced = sync_folders(); !synced) // 2
-    return failure(std::move(synced.error()));
-  auto written = write_manifest(what); // 3
+  const bool manifest_synced = enforced(rule::directory_synced_after_manifest);
+  if (!manifest_synced) // What the rule is there to see.
+    if (auto synced = storage_->sync_tree(directory_); !synced)
+      return failure(std::move(synced.error()));
+  auto written = write_manifest(what); // 2
   if (!written) return failure(std::move(written.error()));
-  if (enforced(rule::directory_synced_after_manifest))
-    if (auto synced = storage_->sync_directory(directory_); !synced) // 4
+  if (manifest_synced)
+    if (auto synced = storage_->sync_tree(directory_); !synced) // 3
       return failure(std::move(synced.error()));
   if (auto current = what.still_current(); !current) return failure(std::move(current.error()));
-  const auto name = rename_to_free_name(what.step); // 5
+  const auto name = rename_to_free_name(what.step); // 4
   if (!name) return failure(name.error());
-  if (auto synced = sync_name(*name); !synced) // 6: published
+  if (auto synced = sync_name(*name); !synced) // 5: published
     return failure(std::move(synced.error()));
 
   written->name = *name;
   publish_outcome outcome{std::move(*written), std::nullopt};
-  if (auto pointed = point_latest(*name); !pointed) // 7
+  if (auto pointed = point_latest(*name); !pointed) // 6
     outcome.pointer_failure = std::move(pointed.error());
   return outcome;
 }
@@ -173,18 +174,6 @@ result<void> bundle_writer::check_section(const manifest_file& expected) {
   return {};
 }
 
-result<void> bundle_writer::sync_folders() {
-  std::set<std::string, std::greater<>> folders; // Longer first: the inner before the outer.
-  for (const auto& [path, file] : files_)
-    for (std::size_t slash = path.rfind('/'); slash != std::string::npos && slash > 0;
-         slash = path.rfind('/', slash - 1))
-      folders.insert(path.substr(0, slash));
-  std::vector<std::string> paths;
-  for (const std::string& folder : folders)
-    paths.push_back(join(directory_, folder));
-  return storage_->sync_directories(paths);
-}
-
 result<bundle> bundle_writer::write_manifest(publication& what) {
   bundle writing;
   writing.content.run_id = std::move(what.run_id);
@@ -202,8 +191,7 @@ result<bundle> bundle_writer::write_manifest(publication& what) {
   if (!opened) return failure(std::move(opened.error()));
   if (auto appended = (*opened)->append(*bytes); !appended)
     return failure(std::move(appended.error()));
-  if (auto synced = (*opened)->sync(); !synced) return failure(std::move(synced.error()));
-  if (auto closed = (*opened)->close(); !closed) return failure(std::move(closed.error()));
+  if (auto closed = (*opened)->close_for_tree(); !closed) return failure(std::move(closed.error()));
   writing.manifest_checksum = checksum_of(*bytes);
   return writing;
 }

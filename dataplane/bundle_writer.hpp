@@ -3,17 +3,18 @@
 ///
 /// The order, each step complete before the next begins, and what a crash after it leaves:
 ///
-///   1  every section written and synced (by its owner)   leftover `.tmp-*`, removed at a restore
-///   2  the folders of the bundle synced                   the same
-///   3  MANIFEST written and synced                        the same
-///   4  the bundle's directory synced                      the same
-///   5  renamed to step_N, never over anything             leftover or a complete bundle
-///   6  the checkpoint directory synced                    the complete bundle
-///   7  `latest` replaced, the directory synced again      the same; `latest` is never trusted
-///   8  only now may older bundles be retired (the caller, `retire_bundles`)
+///   1  every section written (by its owner)               leftover `.tmp-*`, removed at a restore
+///   2  MANIFEST written                                   the same
+///   3  all of it synced: files, folders, the directory    the same
+///   4  renamed to step_N, never over anything             leftover or a complete bundle
+///   5  the checkpoint directory synced                    the complete bundle
+///   6  `latest` replaced, the directory synced again      the same; `latest` is never trusted
+///   7  only now may older bundles be retired (the caller, `retire_bundles`)
 ///
-/// Step 4 is not redundant: without it power loss after 8 can leave step_N without its MANIFEST,
-/// and no older bundle. `tests/crash` enumerates the states and sees it when the step is left out.
+/// One sync of all is enough, in whatever order its parts reach the disk, since nothing below a
+/// `.tmp-*` is ever believed. That it comes after MANIFEST is not redundant: otherwise power loss
+/// after 7 can leave step_N without its MANIFEST, and no older bundle. `tests/crash` enumerates the
+/// states and sees it when any file or folder is left out.
 ///
 /// An error of a sync is final for this bundle: it is removed, and no later bundle links its files.
 #pragma once
@@ -108,7 +109,6 @@ private:
   [[nodiscard]] result<publish_outcome> publish_in_order(publication& what);
   [[nodiscard]] result<void> check_sections();
   [[nodiscard]] result<void> check_section(const manifest_file& expected);
-  [[nodiscard]] result<void> sync_folders();
   [[nodiscard]] result<bundle> write_manifest(publication& what);
   [[nodiscard]] result<bundle_name> rename_to_free_name(std::uint64_t step);
   [[nodiscard]] result<void> sync_name(bundle_name name);

@@ -4,9 +4,6 @@
 #include "dataplane/settling_file.hpp"
 #include "dataplane/stream_copy.hpp"
 
-#include <linux/magic.h>
-#include <sys/vfs.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -28,8 +25,9 @@ bool on_page(const std::byte* memory) {
 class direct_file final : public settling_file {
 public:
   /// Without `blocks` everything goes through the cache.
-  direct_file(std::unique_ptr<posix_file> under, std::shared_ptr<direct_blocks> blocks)
-      : settling_file(std::move(under)), blocks_(std::move(blocks)) {}
+  direct_file(std::unique_ptr<posix_file> under, std::shared_ptr<direct_blocks> blocks,
+              std::shared_ptr<deferred_syncs> syncs)
+      : settling_file(std::move(under), std::move(syncs)), blocks_(std::move(blocks)) {}
   ~direct_file() override { settle(); }
 
   result<void> append(std::span<const std::byte> bytes) override {
@@ -127,13 +125,6 @@ private:
   bool needs_pages_ = false; ///< Not from memory that does not lie on a page.
 };
 
-/// A network file system answers a direct write from afar, and one in memory has nothing to pass.
-bool takes_direct_writes(const posix_file& opened) {
-  struct statfs about{};
-  if (::fstatfs(opened.number(), &about) < 0) return false;
-  return about.f_type == EXT4_SUPER_MAGIC || about.f_type == XFS_SUPER_MAGIC;
-}
-
 } // namespace
 
 bool needs_no_copy(std::span<const std::byte> bytes, std::uint64_t at) {
@@ -159,11 +150,12 @@ void direct_blocks::give_back(std::shared_ptr<segment> block) {
 }
 
 result<std::unique_ptr<file>> create_direct_file(const std::string& path,
-                                                 const std::shared_ptr<direct_blocks>& blocks) {
+                                                 const std::shared_ptr<direct_blocks>& blocks,
+                                                 const std::shared_ptr<deferred_syncs>& syncs) {
   auto made = create_posix_file(path);
   if (!made) return failure(std::move(made.error()));
-  const bool direct = takes_direct_writes(**made);
-  return std::make_unique<direct_file>(std::move(*made), direct ? blocks : nullptr);
+  const bool direct = is_on_known_file_system(**made);
+  return std::make_unique<direct_file>(std::move(*made), direct ? blocks : nullptr, syncs);
 }
 
 } // namespace weir::dataplane

@@ -8,6 +8,7 @@
 /// through the cache, and a short file always is.
 #pragma once
 
+#include "dataplane/deferred_syncs.hpp"
 #include "dataplane/disk.hpp"
 #include "dataplane/segment.hpp"
 #include "messages/error.hpp"
@@ -56,6 +57,7 @@ private:
 /// system that is not known to take direct writes well (ext4 and XFS are) nothing is collected, and
 /// every append goes through the cache at once. Everywhere an error stays with its file.
 [[nodiscard]] result<std::unique_ptr<file>>
-create_direct_file(const std::string& path, const std::shared_ptr<direct_blocks>& blocks);
+create_direct_file(const std::string& path, const std::shared_ptr<direct_blocks>& blocks,
+                   const std::shared_ptr<deferred_syncs>& syncs);
 
 } // namespace weir::dataplane

@@ -1,6 +1,8 @@
 #include "dataplane/disk.hpp"
 
+#include <algorithm>
 #include <new>
+#include <tuple>
 #include <utility>
 
 namespace weir::dataplane {
@@ -32,6 +34,26 @@ result<void> remove_entries(disk& storage, const std::string& path, std::uint64_
 
 result<std::shared_ptr<const std::byte>> file::map(std::uint64_t) {
   return failure(errc::unsupported, "files of this disk cannot be mapped into memory");
+}
+
+result<void> file::close_for_tree() {
+  if (auto synced = sync(); !synced) {
+    std::ignore = close(); // The descriptor is given back; the sync's error says more.
+    return synced;
+  }
+  return close();
+}
+
+result<void> disk::sync_tree(const std::string& directory) {
+  std::vector<std::string> folders{directory};
+  for (std::size_t at = 0; at < folders.size(); ++at) {
+    const auto entries = list(folders[at]);
+    if (!entries) return failure(entries.error());
+    for (const directory_entry& entry : *entries)
+      if (entry.kind == entry_kind::directory) folders.push_back(join(folders[at], entry.name));
+  }
+  std::ranges::reverse(folders); // The inner before the outer.
+  return sync_directories(folders);
 }
 
 result<void> disk::sync_directories(std::span<const std::string> paths) {

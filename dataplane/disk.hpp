@@ -77,6 +77,8 @@ public:
   /// `sync` returned; errors come with it.
   virtual void start_sync() {}
   [[nodiscard]] virtual result<void> close() = 0;
+  /// Closes a new file that is written whole; `disk::sync_tree` makes it durable, or this does.
+  [[nodiscard]] virtual result<void> close_for_tree();
   /// The first `bytes` of the file, to be read in place, until the last holder is gone; they
   /// outlive the file object and the name. @pre the file has as many. `unsupported` where that is
   /// impossible.
@@ -116,6 +118,10 @@ public:
   /// The same for several, in any order and perhaps at once. The first error ends it; which of the
   /// others were synced is unknown then.
   [[nodiscard]] virtual result<void> sync_directories(std::span<const std::string> paths);
+  /// Makes all of a directory durable: its names, those in the folders below, and the bytes of what
+  /// was closed by `file::close_for_tree` there. Where that is less work the whole file system is
+  /// synced, and the error may be of another's file. @pre nobody changes anything there meanwhile
+  [[nodiscard]] virtual result<void> sync_tree(const std::string& directory);
 
   /// Renames a file or a directory, atomically, and replaces a file or link at `target`. Volatile
   /// until both parent directories are synced: until then either name may be there.

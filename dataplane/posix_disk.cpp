@@ -60,7 +60,7 @@ bool names_the_same(int number, const std::string& path) {
 class posix_disk final : public disk {
 public:
   result<std::unique_ptr<file>> create(const std::string& path) override {
-    return create_direct_file(path, blocks_);
+    return create_direct_file(path, blocks_, syncs_);
   }
 
   result<std::unique_ptr<file>> open_or_create(const std::string& path) override {
@@ -75,6 +75,10 @@ public:
     auto opened = open_descriptor(path, O_RDONLY | O_DIRECTORY, "open the directory");
     if (!opened) return failure(std::move(opened.error()));
     return checked(retried([&] { return ::fsync(opened->number()); }), path, "sync the directory");
+  }
+
+  result<void> sync_tree(const std::string& directory) override {
+    return syncs_->sync_tree(*this, directory);
   }
 
   result<void> rename(const std::string& source, const std::string& target) override {
@@ -115,6 +119,7 @@ public:
   }
 
   result<void> unlink(const std::string& path) override {
+    syncs_->forget(path);
     return checked(::unlink(path.c_str()), path, "remove");
   }
 
@@ -173,6 +178,7 @@ public:
 
 private:
   std::shared_ptr<direct_blocks> blocks_ = std::make_shared<direct_blocks>();
+  std::shared_ptr<deferred_syncs> syncs_ = std::make_shared<deferred_syncs>();
 };
 
 } // namespace

@@ -1,8 +1,10 @@
 #include "dataplane/posix_file.hpp"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -148,6 +150,12 @@ void posix_file::start_writing() {
   std::ignore = ::sync_file_range(opened_.number(), static_cast<off_t>(started_),
                                   static_cast<off_t>(position_ - started_), SYNC_FILE_RANGE_WRITE);
   started_ = position_;
+}
+
+bool is_on_known_file_system(const posix_file& opened) {
+  struct statfs about{};
+  if (::fstatfs(opened.number(), &about) < 0) return false;
+  return about.f_type == EXT4_SUPER_MAGIC || about.f_type == XFS_SUPER_MAGIC;
 }
 
 result<std::unique_ptr<posix_file>> create_posix_file(const std::string& path) {

@@ -79,6 +79,8 @@ public:
 
   [[nodiscard]] int number() const { return opened_.number(); }
   [[nodiscard]] const std::string& path() const { return path_; }
+  /// Gives the descriptor away, instead of `close`.
+  [[nodiscard]] descriptor release() { return std::move(opened_); }
 
 private:
   void start_writing();
@@ -88,6 +90,10 @@ private:
   std::uint64_t position_;
   std::uint64_t started_ = position_; ///< Up to here the disk was told to begin.
 };
+
+/// Whether it lies on ext4 or XFS, of which is known what O_DIRECT and syncfs do there: a network
+/// file system answers from afar, and one in memory has no disk.
+[[nodiscard]] bool is_on_known_file_system(const posix_file& opened);
 
 /// Three ways to open one, as `disk` says them.
 [[nodiscard]] result<std::unique_ptr<posix_file>> create_posix_file(const std::string& path);

@@ -107,8 +107,7 @@ void section_file::start_sync() {
 result<finished_section> section_file::finish() {
   ensure(opened_ != nullptr, "a section is finished once");
   const std::unique_ptr<file> closing = std::move(opened_);
-  if (auto synced = closing->sync(); !synced) return failure(std::move(synced.error()));
-  if (auto closed = closing->close(); !closed) return failure(std::move(closed.error()));
+  if (auto closed = closing->close_for_tree(); !closed) return failure(std::move(closed.error()));
   return finished_section{described(), epoch_};
 }
 

@@ -30,7 +30,7 @@
 
 namespace weir::dataplane {
 
-/// A section that is synced, though its name is not: what the manifest will say about it.
+/// A section that is written whole, and not durable yet: what the manifest will say about it.
 struct finished_section {
   manifest_file file;
   epoch_id epoch;
@@ -54,10 +54,9 @@ public:
                                                    write_pace pace = {});
 
   [[nodiscard]] result<void> append(std::span<const std::byte> bytes);
-  /// Has the disk begin with the sync, where it can in the background; `finish` completes it. @pre
-  /// everything was appended
+  /// Has the disk begin with the sync, where it can in the background. @pre everything was appended
   void start_sync();
-  /// Syncs and closes. The name becomes durable in `bundle_writer::publish`.
+  /// Closes. Bytes and name become durable in `bundle_writer::publish`, at the latest.
   /// @pre not finished before
   [[nodiscard]] result<finished_section> finish();
 

@@ -9,6 +9,7 @@
 /// appended, as a closed descriptor would keep it.
 #pragma once
 
+#include "dataplane/deferred_syncs.hpp"
 #include "dataplane/posix_file.hpp"
 #include "messages/error.hpp"
 
@@ -45,9 +46,15 @@ public:
     keep(under_->close()); // In any case: the descriptor is given back.
     return outcome();
   }
+  result<void> close_for_tree() final {
+    settle();
+    if (!failed_ && syncs_->take(*under_)) return {};
+    return file::close_for_tree();
+  }
 
 protected:
-  explicit settling_file(std::unique_ptr<posix_file> under) : under_(std::move(under)) {}
+  settling_file(std::unique_ptr<posix_file> under, std::shared_ptr<deferred_syncs> syncs)
+      : under_(std::move(under)), syncs_(std::move(syncs)) {}
 
   /// Writes out the pending appends and gives back what held them; failures are kept.
   virtual void settle() = 0;
@@ -63,6 +70,9 @@ protected:
 
   std::unique_ptr<posix_file> under_;
   std::optional<error> failed_; ///< The first failure.
+
+private:
+  std::shared_ptr<deferred_syncs> syncs_;
 };
 
 } // namespace weir::dataplane

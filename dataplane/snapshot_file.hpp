@@ -35,8 +35,9 @@ namespace weir::dataplane {
 /// "data_plane/segments/0000000000000007.seg".
 [[nodiscard]] std::string segment_path(std::uint64_t segment);
 
-/// Writes into the unfinished bundle at `directory` and returns its sections, each synced, for
-/// `bundle_writer::add`. Any thread; the store may go on. Blocks while it writes.
+/// Writes into the unfinished bundle at `directory` and returns its sections for
+/// `bundle_writer::add`; they become durable when it publishes, or by `disk::sync_tree`. Any
+/// thread; the store may go on. Blocks while it writes.
 [[nodiscard]] result<std::vector<finished_section>>
 write_snapshot(disk& storage, const std::string& directory, epoch_id epoch, const snapshot& state,
                const write_pace& pace = {});

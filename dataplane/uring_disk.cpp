@@ -162,8 +162,9 @@ private:
 /// A created file: appends go through a ring, everything else waits for them first.
 class queued_file final : public settling_file {
 public:
-  queued_file(std::unique_ptr<posix_file> under, std::shared_ptr<ring_pool> pool)
-      : settling_file(std::move(under)), pool_(std::move(pool)) {}
+  queued_file(std::unique_ptr<posix_file> under, std::shared_ptr<ring_pool> pool,
+              std::shared_ptr<deferred_syncs> syncs)
+      : settling_file(std::move(under), std::move(syncs)), pool_(std::move(pool)) {}
   ~queued_file() override { settle(); }
 
   result<void> append(std::span<const std::byte> bytes) override {
@@ -434,7 +435,7 @@ public:
   result<std::unique_ptr<file>> create(const std::string& path) override {
     auto made = create_posix_file(path);
     if (!made) return failure(std::move(made.error()));
-    return std::make_unique<queued_file>(std::move(*made), pool_);
+    return std::make_unique<queued_file>(std::move(*made), pool_, syncs_);
   }
   /// Written at once: the logs count on a kill losing nothing.
   result<std::unique_ptr<file>> open_or_create(const std::string& path) override {
@@ -461,6 +462,10 @@ public:
     return {};
   }
 
+  result<void> sync_tree(const std::string& directory) override {
+    return syncs_->sync_tree(*this, directory);
+  }
+
   result<void> rename(const std::string& source, const std::string& target) override {
     return names_->rename(source, target);
   }
@@ -476,7 +481,10 @@ public:
   result<std::string> read_symlink(const std::string& path) override {
     return names_->read_symlink(path);
   }
-  result<void> unlink(const std::string& path) override { return names_->unlink(path); }
+  result<void> unlink(const std::string& path) override {
+    syncs_->forget(path);
+    return names_->unlink(path);
+  }
   result<void> make_directory(const std::string& path) override {
     return names_->make_directory(path);
   }
@@ -520,6 +528,7 @@ private:
     return {};
   }
 
+  std::shared_ptr<deferred_syncs> syncs_ = std::make_shared<deferred_syncs>();
   std::unique_ptr<disk> names_ = make_posix_disk();
   std::shared_ptr<ring_pool> pool_ = std::make_shared<ring_pool>();
 };

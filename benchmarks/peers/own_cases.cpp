@@ -132,6 +132,7 @@ void checkpoint(const std::string& directory) {
                         ensure(
                             write_snapshot(*storage, directory, epoch, plane.capture()).has_value(),
                             "the snapshot is written");
+                        ensure(storage->sync_tree(directory).has_value(), "and durable");
                       }));
     std::uintmax_t on_disk = 0;
     for (const auto& entry : fs::recursive_directory_iterator(directory))

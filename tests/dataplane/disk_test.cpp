@@ -190,6 +190,23 @@ TEST_SUITE("dataplane/disk") {
     CHECK(get_file(on.storage, on.path("keep")) == "kept");
   }
 
+  TEST_CASE_TEMPLATE("a tree is synced with the files that were closed for it", Fixture,
+                     posix_fixture, uring_fixture, crash_fixture) {
+    Fixture on;
+    REQUIRE(on.storage.make_directory(on.path("tree")));
+    REQUIRE(on.storage.make_directory(on.path("tree/inner")));
+    for (const char* name : {"tree/a", "tree/inner/b"}) {
+      auto made = on.storage.create(on.path(name));
+      REQUIRE(made);
+      REQUIRE((*made)->append(bytes_of(name)));
+      REQUIRE((*made)->close_for_tree());
+    }
+    CHECK(on.storage.sync_tree(on.path("tree")));
+    CHECK(get_file(on.storage, on.path("tree/a")) == "tree/a");
+    CHECK(get_file(on.storage, on.path("tree/inner/b")) == "tree/inner/b");
+    CHECK(code_of(on.storage.sync_tree(on.path("none"))) == errc::not_found);
+  }
+
   TEST_CASE_TEMPLATE("a small file is replaced whole, over the remains of a crash too", Fixture,
                      posix_fixture, uring_fixture, crash_fixture) {
     Fixture on;

@@ -101,6 +101,7 @@ public:
   }
 
   result<void> close() override { return owner_->begin_call(path_, false); }
+  result<void> close_for_tree() override { return close(); }
 
 private:
   crash_disk* owner_;
@@ -240,6 +241,22 @@ result<void> crash_disk::sync_directory(const std::string& path) {
   }
   notify();
   return begun;
+}
+
+result<void> crash_disk::sync_tree(const std::string& directory) {
+  const auto entries = list(directory);
+  if (!entries) return failure(entries.error());
+  for (const dataplane::directory_entry& entry : *entries) {
+    const std::string path = dataplane::join(directory, entry.name);
+    if (entry.kind == dataplane::entry_kind::directory) {
+      if (auto synced = sync_tree(path); !synced) return synced;
+    } else {
+      auto opened = open(path);
+      if (!opened) return failure(opened.error());
+      if (auto synced = (*opened)->sync(); !synced) return synced;
+    }
+  }
+  return sync_directory(directory);
 }
 
 result<void> crash_disk::rename(const std::string& source, const std::string& target) {
@@ -511,7 +528,8 @@ std::string crash_disk::fingerprint() const {
 void crash_disk::damage(const std::string& path, std::size_t byte, unsigned bit) {
   node& damaged = nodes_.at(*find(path));
   damaged.content.at(byte) ^= static_cast<std::byte>(1U << bit);
-  damaged.base_content.at(byte) ^= static_cast<std::byte>(1U << bit);
+  if (byte < damaged.base_content.size())
+    damaged.base_content[byte] ^= static_cast<std::byte>(1U << bit);
 }
 
 } // namespace weir::test

@@ -47,6 +47,8 @@ public:
   result<std::unique_ptr<dataplane::file>> open_or_create(const std::string& path) override;
   result<std::unique_ptr<dataplane::file>> open(const std::string& path) override;
   result<void> sync_directory(const std::string& path) override;
+  /// What was closed for the tree is synced here, one file after the other, and not before.
+  result<void> sync_tree(const std::string& directory) override;
   /// Within one directory only: nothing of ours moves a name to another.
   result<void> rename(const std::string& source, const std::string& target) override;
   result<void> rename_exclusive(const std::string& source, const std::string& target) override;
