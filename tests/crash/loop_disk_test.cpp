@@ -1,5 +1,6 @@
 /// A small file system of its own, on a loop device: ENOSPC from a real journal, at whatever call
-/// it comes. Skipped, with a message, where nothing can be mounted.
+/// it comes, and what a device has been given when a bundle gets its name. Skipped, with a message,
+/// where nothing can be mounted.
 #include "dataplane/direct_file.hpp"
 #include "dataplane/uring_disk.hpp"
 #include "tests/crash/publishing.hpp"
@@ -8,6 +9,7 @@
 #include <doctest/doctest.h>
 #include <sched.h>
 #include <sys/mount.h>
+#include <unistd.h>
 
 #include <array>
 #include <cstddef>
@@ -15,6 +17,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace weir::test {
@@ -30,16 +33,17 @@ static_assert(pieces.front() >= dataplane::direct_bytes_min);
 /// ext4 of 4 MiB, seen by this process and its children only.
 class loop_disk {
 public:
-  loop_disk() {
+  explicit loop_disk(const std::string& format = "") {
     fs::create_directories(root());
-    const std::string image = dir_.file("image");
+    fs::create_directories(copied_root());
     mounted_ = ::unshare(CLONE_NEWNS) == 0 &&
                ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
-               run("truncate -s 4M " + image) && run("mkfs.ext4 -q -F " + image) &&
-               run("mount -o loop " + image + " " + root());
+               run("truncate -s 4M " + image()) && run("mkfs.ext4 -q -F " + format + image()) &&
+               run("mount -o loop " + image() + " " + root());
     if (!mounted_) MESSAGE("skipped: a loop device can be mounted by root only");
   }
   ~loop_disk() {
+    if (copied_) ::umount2(copied_root().c_str(), MNT_DETACH);
     if (mounted_) ::umount2(root().c_str(), MNT_DETACH);
   }
   loop_disk(const loop_disk&) = delete;
@@ -48,12 +52,24 @@ public:
   [[nodiscard]] bool mounted() const { return mounted_; }
   [[nodiscard]] std::string root() const { return dir_.file("mounted"); }
 
+  /// Mounts a copy of all that the device has been given so far, as after power loss.
+  void copy() {
+    const std::string copied = dir_.file("copied_image");
+    REQUIRE(run("cp " + image() + " " + copied));
+    std::ignore = run("fsck.ext4 -fy " + copied); // Says that it mended something.
+    copied_ = run("mount -o loop " + copied + " " + copied_root());
+    REQUIRE(copied_);
+  }
+  [[nodiscard]] std::string copied_root() const { return dir_.file("copied"); }
+
 private:
+  [[nodiscard]] std::string image() const { return dir_.file("image"); }
   static bool run(const std::string& command) {
     return std::system((command + " >/dev/null 2>&1").c_str()) == 0;
   }
   temp_dir dir_;
   bool mounted_ = false;
+  bool copied_ = false;
 };
 
 /// Appends pieces to a new file, each synced, until one does not fit; returns what the disk said.
@@ -125,9 +141,52 @@ void check_full(dataplane::disk_kind kind) {
   CHECK(newest() == 3);
 }
 
+void check_durable_before_named(dataplane::disk_kind kind, const std::string& format) {
+  loop_disk loop(format);
+  if (!loop.mounted()) return;
+  const auto storage = std::move(dataplane::choose_disk(kind)->storage);
+  const std::string directory = loop.root() + "/checkpoints";
+  REQUIRE(dataplane::make_directories(*storage, directory));
+  auto writer = dataplane::bundle_writer::begin(*storage, directory, crash_epoch(1));
+  REQUIRE(writer);
+  const std::string unfinished = fs::path(writer->directory()).filename();
+  const std::string content(std::size_t{300} << 10, 'c');
+  REQUIRE(write_sections(*writer, content, std::nullopt));
+  dataplane::publication what;
+  what.run_id = "loop";
+  what.step = 1;
+  what.still_current = [&loop]() -> result<void> {
+    loop.copy();
+    return {};
+  };
+  REQUIRE(writer->publish(std::move(what)));
+
+  std::size_t files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(directory + "/step_1")) {
+    if (!entry.is_regular_file()) continue;
+    ++files;
+    const auto name = fs::relative(entry.path(), directory + "/step_1");
+    CAPTURE(name);
+    const auto copy = loop.copied_root() + "/checkpoints/" + unfinished + "/" + name.string();
+    const auto told = dataplane::read_file(*storage, copy, content.size() * 2);
+    const auto meant = dataplane::read_file(*storage, entry.path(), content.size() * 2);
+    REQUIRE(told);
+    REQUIRE(meant);
+    CHECK(*told == *meant);
+  }
+  CHECK(files == 4); // MANIFEST, and three sections.
+}
+
 } // namespace
 
 TEST_SUITE("crash/loop_disk") {
+  TEST_CASE("the device has all of a bundle before the bundle gets its name") {
+    ::sync(); // Files are synced together only while little is dirty.
+    for (const auto kind : {dataplane::disk_kind::posix, dataplane::disk_kind::automatic})
+      for (const char* format : {"", "-O ^has_journal "})
+        check_durable_before_named(kind, format);
+  }
+
   TEST_CASE("a full file system costs the new bundle only, and is told as such") {
     check_full(dataplane::disk_kind::posix);
     check_full(dataplane::disk_kind::automatic); // io_uring, where the kernel allows it.
