@@ -93,8 +93,9 @@ std::list<deferred_syncs::taken_file> deferred_syncs::take_below(const std::stri
 
 result<bool> deferred_syncs::sync(const std::list<taken_file>& files,
                                   const std::string& directory) {
+  if (files.empty()) return false;
   bool together = false;
-  if (const auto dirty = dirty_bytes(); !files.empty() && dirty && *dirty < others_bytes_) {
+  if (const auto dirty = dirty_bytes(); dirty && *dirty < others_bytes_) {
     const auto done = sync_file_system(files.front().opened.number(), directory);
     if (!done) return done;
     together = *done;

@@ -467,8 +467,8 @@ private:
     return finish_down_to(unsynced_max);
   }
 
-  /// Completes the syncs of files until only the newest `kept` are left: a file is synced while the
-  /// next ones are written.
+  /// Closes files until only the newest `kept` are left open: what a file has to sync by itself is
+  /// synced while the next ones are written.
   result<void> finish_down_to(std::size_t kept) {
     while (unsynced_.size() > kept) {
       const auto finished = unsynced_.front().finish();

@@ -2,8 +2,8 @@
 /// of those who asked. The programs are a few lines for `sh`.
 #include "actors/environment/command_environment.hpp"
 #include "actors/graph.hpp"
+#include "tests/support/open_descriptors.hpp"
 
-#include <dirent.h>
 #include <doctest/doctest.h>
 #include <signal.h>
 
@@ -51,15 +51,6 @@ private:
   std::condition_variable came_;
   std::vector<std::string> lines_;
 };
-
-std::size_t open_descriptors() {
-  std::size_t count = 0;
-  DIR* const all = ::opendir("/proc/self/fd");
-  while (all != nullptr && ::readdir(all) != nullptr)
-    ++count;
-  if (all != nullptr) ::closedir(all);
-  return count;
-}
 
 /// A graph with one environment, supervised as in the main job.
 struct scored_by {

@@ -4,6 +4,7 @@
 #include "dataplane/disk.hpp"
 #include "dataplane/posix_disk.hpp"
 #include "dataplane/posix_file.hpp"
+#include "tests/support/open_descriptors.hpp"
 #include "tests/support/temp_dir.hpp"
 
 #include <doctest/doctest.h>
@@ -19,12 +20,7 @@ namespace weir::dataplane {
 
 namespace {
 
-std::size_t open_descriptors() {
-  std::size_t count = 0;
-  for (const auto& one : std::filesystem::directory_iterator("/proc/self/fd"))
-    count += one.path().empty() ? 0 : 1;
-  return count;
-}
+using test::open_descriptors;
 
 std::unique_ptr<posix_file> written_file(const std::string& path) {
   auto made = create_posix_file(path);
