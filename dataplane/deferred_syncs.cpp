@@ -1,6 +1,8 @@
 #include "dataplane/deferred_syncs.hpp"
 
 #include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -57,20 +59,51 @@ std::optional<std::uint64_t> dirty_bytes() {
   return *dirty + *underway;
 }
 
+std::size_t descriptors_allowed() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
+}
+
+/// Makes a system call for the descriptor of each.
+template <class Files, class Call>
+result<void> for_each(const Files& files, Call call) {
+  for (const auto& [path, opened] : files) {
+    const auto one = [call, number = opened.number()] { return call(number); };
+    if (auto done = checked(retried(one), path, "sync"); !done) return done;
+  }
+  return {};
+}
+
+int wait_for_bytes(int number) {
+  return ::sync_file_range(number, 0, 0,
+                           SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+                               SYNC_FILE_RANGE_WAIT_AFTER);
+}
+
 /// False: the system has no such call, or not for us.
 result<bool> sync_file_system(int number, const std::string& directory) {
-  if (::syncfs(number) == 0) return true;
+  if (retried([number] { return ::syncfs(number); }) == 0) return true;
   if (errno == ENOSYS || errno == EPERM) return false;
   return system_failure(errno, directory, "sync the file system of");
 }
 
 } // namespace
 
-bool deferred_syncs::take(posix_file& written) {
+result<bool> deferred_syncs::take(posix_file& written) {
   static const bool reliable = reports_failed_writes();
   if (!reliable || !is_on_known_file_system(written)) return false;
+  // Allocates, and begins to write.
+  const int begun = ::sync_file_range(written.number(), 0, 0, SYNC_FILE_RANGE_WRITE);
+  if (auto done = checked(begun, written.path(), "write out"); !done) return failure(done.error());
+  return keep(written);
+}
+
+bool deferred_syncs::keep(posix_file& written) {
   const std::lock_guard held(mutex_);
-  if (taken_.size() == taken_max) return false;
+  if (taken_.size() >= std::min(taken_max, descriptors_allowed() / 8)) return false;
+  // Nobody would forget one that was removed before it came here.
+  struct stat status{};
+  if (::fstat(written.number(), &status) < 0 || status.st_nlink == 0) return false;
   taken_.push_back({written.path(), written.release()});
   return true;
 }
@@ -94,22 +127,14 @@ std::list<deferred_syncs::taken_file> deferred_syncs::take_below(const std::stri
 result<bool> deferred_syncs::sync(const std::list<taken_file>& files,
                                   const std::string& directory) {
   if (files.empty()) return false;
-  bool together = false;
   if (const auto dirty = dirty_bytes(); dirty && *dirty < others_bytes_) {
-    const auto done = sync_file_system(files.front().opened.number(), directory);
-    if (!done) return done;
-    together = *done;
+    // First, since what syncfs meets it may keep to itself.
+    if (auto written = for_each(files, wait_for_bytes); !written) return failure(written.error());
+    const auto together = sync_file_system(files.front().opened.number(), directory);
+    if (!together || *together) return together;
   }
-  for (const auto& [path, opened] : files) {
-    // Together: nothing is left to write. But that a write failed before may have been told to
-    // somebody else who synced; each descriptor remembers it for its own file.
-    const auto sync = [together, number = opened.number()] {
-      return together ? ::sync_file_range(number, 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE)
-                      : ::fsync(number);
-    };
-    if (auto done = checked(retried(sync), path, "sync"); !done) return failure(done.error());
-  }
-  return together;
+  if (auto synced = for_each(files, ::fsync); !synced) return failure(synced.error());
+  return false;
 }
 
 result<void> deferred_syncs::sync_tree(disk& storage, const std::string& directory) {

@@ -7,6 +7,11 @@
 /// together. It writes whatever else is dirty on that file system, too, and so is used only while
 /// that is little; otherwise each file is synced by itself, by the descriptor it was written with.
 ///
+/// Not even then is syncfs believed about bytes: ext4 allocates when it writes, throws the bytes
+/// away if there is no block for them, and syncfs does not say so. So each file's bytes are written
+/// by its own descriptor as it is closed, which tells, and waited for by it; syncfs adds inodes and
+/// names.
+///
 /// Only ext4 and XFS, whose syncfs is known to make bytes, inodes and names durable, and only since
 /// Linux 5.8, where it reports that a write failed. An error is final for all of the tree, also
 /// where the write that failed was another's.
@@ -27,7 +32,8 @@ namespace weir::dataplane {
 /// Thread-safe.
 class deferred_syncs {
 public:
-  /// Descriptors are few: the files of a large bundle sync themselves beyond that.
+  /// Descriptors are few: the files of a large bundle sync themselves beyond that. Fewer where the
+  /// system allows the process fewer than eight times as many.
   static constexpr std::size_t taken_max = 64;
 
   /// All are synced together while less than `others_bytes` wait to be written on this machine: by
@@ -36,9 +42,9 @@ public:
       : others_bytes_(others_bytes) {}
 
   /// Closes a file that is written whole, and keeps its descriptor until the sync. False: not this
-  /// one, sync it now.
-  [[nodiscard]] bool take(posix_file& written);
-  /// Lets go of a file that is removed. Its room on the disk comes back.
+  /// one, sync it now. An error: its bytes are lost.
+  [[nodiscard]] result<bool> take(posix_file& written);
+  /// Lets go of a file that was removed. Its room on the disk comes back.
   void forget(const std::string& path);
 
   /// `disk::sync_tree` of `storage`, with the files that were taken below `directory`; lets go of
@@ -50,6 +56,7 @@ private:
     std::string path;
     descriptor opened;
   };
+  [[nodiscard]] bool keep(posix_file& written);
   [[nodiscard]] std::list<taken_file> take_below(const std::string& directory);
   /// Whether the names are written as well.
   [[nodiscard]] result<bool> sync(const std::list<taken_file>& files, const std::string& directory);

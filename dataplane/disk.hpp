@@ -120,7 +120,8 @@ public:
   [[nodiscard]] virtual result<void> sync_directories(std::span<const std::string> paths);
   /// Makes all of a directory durable: its names, those in the folders below, and the bytes of what
   /// was closed by `file::close_for_tree` there. Where that is less work the whole file system is
-  /// synced, and the error may be of another's file. @pre nobody changes anything there meanwhile
+  /// synced, and the error may be of another's file. @pre nobody changes anything there meanwhile,
+  /// and the paths of those files began with `directory` as it is spelled here
   [[nodiscard]] virtual result<void> sync_tree(const std::string& directory);
 
   /// Renames a file or a directory, atomically, and replaces a file or link at `target`. Volatile

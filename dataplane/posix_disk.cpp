@@ -119,8 +119,9 @@ public:
   }
 
   result<void> unlink(const std::string& path) override {
+    auto removed = checked(::unlink(path.c_str()), path, "remove");
     syncs_->forget(path);
-    return checked(::unlink(path.c_str()), path, "remove");
+    return removed;
   }
 
   result<void> make_directory(const std::string& path) override {

@@ -48,8 +48,10 @@ public:
   }
   result<void> close_for_tree() final {
     settle();
-    if (!failed_ && syncs_->take(*under_)) return {};
-    return file::close_for_tree();
+    if (failed_) return file::close_for_tree();
+    const auto taken = syncs_->take(*under_);
+    if (!taken) keep(failure(taken.error()));
+    return taken && *taken ? outcome() : file::close_for_tree();
   }
 
 protected:

@@ -482,8 +482,9 @@ public:
     return names_->read_symlink(path);
   }
   result<void> unlink(const std::string& path) override {
+    auto removed = names_->unlink(path);
     syncs_->forget(path);
-    return names_->unlink(path);
+    return removed;
   }
   result<void> make_directory(const std::string& path) override {
     return names_->make_directory(path);

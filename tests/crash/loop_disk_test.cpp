@@ -52,6 +52,17 @@ public:
   [[nodiscard]] bool mounted() const { return mounted_; }
   [[nodiscard]] std::string root() const { return dir_.file("mounted"); }
 
+  /// Damages what says which blocks are free, so that none can be allocated any more, and goes on.
+  /// False: this machine cannot. @pre no file or folder of it has a block
+  [[nodiscard]] bool lose_free_blocks() {
+    ::umount2(root().c_str(), MNT_DETACH);
+    const std::string bitmaps = "dumpe2fs " + image() + " | grep -oE 'Block bitmap at [0-9]+'";
+    const std::string damage = "dd if=/dev/urandom of=" + image() + " bs=4096 count=1 conv=notrunc";
+    mounted_ = run("(" + bitmaps + " | while read a b c at; do " + damage + " seek=$at; done)") &&
+               run("mount -o loop,errors=continue " + image() + " " + root());
+    return mounted_;
+  }
+
   /// Mounts a copy of all that the device has been given so far, as after power loss.
   void copy() {
     const std::string copied = dir_.file("copied_image");
@@ -177,9 +188,41 @@ void check_durable_before_named(dataplane::disk_kind kind, const std::string& fo
   CHECK(files == 4); // MANIFEST, and three sections.
 }
 
+void check_lost_at_write_back(dataplane::disk_kind kind) {
+  // Small folders lie in their inodes, so that only the bytes of files need blocks.
+  loop_disk loop("-b 4096 -I 256 -O inline_data,metadata_csum,^uninit_bg,^has_journal "
+                 "-E lazy_itable_init=0 ");
+  if (!loop.mounted()) return;
+  const std::string directory = loop.root() + "/ck";
+  REQUIRE(fs::create_directory(directory));
+  fs::remove(loop.root() + "/lost+found");
+  if (!loop.lose_free_blocks()) return;
+  const auto storage = std::move(dataplane::choose_disk(kind)->storage);
+  auto writer = dataplane::bundle_writer::begin(*storage, directory, crash_epoch(1));
+  REQUIRE(writer);
+  const std::vector<std::byte> content(5000);
+  auto section =
+      dataplane::write_section(*storage, writer->directory(), "policy/0", crash_epoch(1), content);
+  if (!section) { // Told as early as that.
+    CHECK(section.error().text.starts_with(loop.root()));
+    return;
+  }
+  REQUIRE(writer->add(std::move(*section)));
+  dataplane::publication what;
+  what.step = 1;
+  what.still_current = [] { return result<void>(); };
+  CHECK_FALSE(writer->publish(std::move(what)).has_value());
+}
+
 } // namespace
 
 TEST_SUITE("crash/loop_disk") {
+  TEST_CASE("bytes that find no block when they are written back cost the bundle") {
+    ::sync(); // Files are synced together only while little is dirty.
+    check_lost_at_write_back(dataplane::disk_kind::posix);
+    check_lost_at_write_back(dataplane::disk_kind::automatic);
+  }
+
   TEST_CASE("the device has all of a bundle before the bundle gets its name") {
     ::sync(); // Files are synced together only while little is dirty.
     for (const auto kind : {dataplane::disk_kind::posix, dataplane::disk_kind::automatic})

@@ -8,6 +8,7 @@
 #include "tests/support/temp_dir.hpp"
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -58,9 +59,9 @@ TEST_SUITE("dataplane/deferred_syncs") {
       if (!at.can_wait()) return;
       deferred_syncs syncs(others);
       const std::size_t before = open_descriptors();
-      REQUIRE(syncs.take(*written_file(at.tree + "/a")));
-      REQUIRE(syncs.take(*written_file(at.tree + "/inner/b")));
-      REQUIRE(syncs.take(*written_file(at.other + "/c")));
+      REQUIRE(syncs.take(*written_file(at.tree + "/a")) == true);
+      REQUIRE(syncs.take(*written_file(at.tree + "/inner/b")) == true);
+      REQUIRE(syncs.take(*written_file(at.other + "/c")) == true);
       CHECK(open_descriptors() == before + 3);
       CHECK(syncs.sync_tree(*at.storage, at.tree));
       CHECK(open_descriptors() == before + 1);
@@ -83,6 +84,34 @@ TEST_SUITE("dataplane/deferred_syncs") {
     CHECK(open_descriptors() == before);
   }
 
+  TEST_CASE("a file that was removed before it is closed syncs itself") {
+    const fixture at;
+    if (!at.can_wait()) return;
+    const std::size_t before = open_descriptors();
+    auto made = at.storage->create(at.tree + "/a");
+    REQUIRE(made);
+    REQUIRE(remove_tree(*at.storage, at.tree));
+    CHECK((*made)->close_for_tree());
+    made->reset();
+    CHECK(open_descriptors() == before);
+  }
+
+  TEST_CASE("a process with few descriptors keeps some for itself") {
+    const fixture at;
+    if (!at.can_wait()) return;
+    rlimit usual{};
+    REQUIRE(::getrlimit(RLIMIT_NOFILE, &usual) == 0);
+    rlimit few = usual;
+    few.rlim_cur = 40;
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &few) == 0);
+    deferred_syncs syncs;
+    std::size_t taken = 0;
+    for (int file = 0; file < 10; ++file)
+      taken += syncs.take(*written_file(at.tree + "/" + std::to_string(file))) == true ? 1 : 0;
+    REQUIRE(::setrlimit(RLIMIT_NOFILE, &usual) == 0);
+    CHECK(taken == 5);
+  }
+
   TEST_CASE("descriptors are bounded") {
     const fixture at;
     if (!at.can_wait()) return;
@@ -90,8 +119,7 @@ TEST_SUITE("dataplane/deferred_syncs") {
     const std::size_t before = open_descriptors();
     for (std::size_t file = 0; file < deferred_syncs::taken_max + 3; ++file) {
       const auto made = written_file(at.tree + "/" + std::to_string(file));
-      const bool taken = syncs.take(*made);
-      CHECK(taken == (file < deferred_syncs::taken_max));
+      CHECK(syncs.take(*made) == (file < deferred_syncs::taken_max));
     }
     CHECK(open_descriptors() == before + deferred_syncs::taken_max);
     CHECK(syncs.sync_tree(*at.storage, at.tree));
@@ -105,7 +133,7 @@ TEST_SUITE("dataplane/deferred_syncs") {
     const auto made = written_file(path);
     if (is_on_known_file_system(*made)) return;
     deferred_syncs syncs;
-    CHECK(!syncs.take(*made));
+    CHECK(syncs.take(*made) == false);
     CHECK(made->close());
     std::filesystem::remove(path);
   }
