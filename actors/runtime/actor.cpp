@@ -195,6 +195,9 @@ std::vector<long_wait> actor::long_waits(std::chrono::nanoseconds age) const {
 
 void actor::begin_stop() {
   stopping_ = true;
+  // From here on Resume and Abort are refused. A cut that still counts on this gate is not
+  // published: its Resume finds nobody.
+  if (gate_) gate_->leave_barrier();
   root_.cancel();
 }
 

@@ -187,6 +187,9 @@ public:
   /// Resume: opens; true when the gate had stayed closed since it was quiesced.
   [[nodiscard]] bool open(epoch_id epoch);
   void abort(epoch_id epoch);
+  /// For an actor that stops and is told nothing any more: opens, and no barrier closes it again.
+  /// What waits to enter is let in, and settles.
+  void leave_barrier() { abort(state_.last_epoch()); }
 
   /// "transaction 17 of rollout, 5.2 s old: 1 request unanswered", or "no lease".
   [[nodiscard]] std::string oldest() const;

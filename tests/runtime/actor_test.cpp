@@ -2,6 +2,7 @@
 #include "actors/runtime/combinators.hpp"
 #include "actors/runtime/completion.hpp"
 #include "actors/runtime/offload.hpp"
+#include "actors/runtime/simulation.hpp"
 #include "tests/runtime/actors_under_test.hpp"
 
 #include <doctest/doctest.h>
@@ -115,6 +116,34 @@ private:
   std::promise<void> scored_;
 };
 
+/// Begins a transaction while a barrier holds its gate.
+class late_mover : public actor {
+public:
+  using protocol = weir::protocol<note<StopGroup>>;
+  static constexpr bool is_origin = true;
+
+  struct progress {
+    bool begun = false;
+    bool moved = false;
+  };
+
+  late_mover(context ctx, progress& seen) : actor(std::move(ctx)), seen_(seen) {
+    serve(&late_mover::on_stop);
+  }
+
+private:
+  task<void> on_stop(message<StopGroup>) {
+    mutations().close({1, 1, 1}, 12s);
+    seen_.begun = true;
+    co_await shielded(move());
+  }
+  task<void> move() {
+    auto lease = co_await mutations().enter();
+    seen_.moved = true;
+  }
+  progress& seen_;
+};
+
 result<std::string> probe_worker(worker::mode how) {
   captured_log log;
   world env({.blocking = {.threads = 1}, .background = {.threads = 1}, .log = log.hook()});
@@ -173,6 +202,22 @@ TEST_SUITE("runtime/actor") {
     CHECK(answered.error().subject == "Probe");
     CHECK(log.lines() ==
           std::vector<std::string>{"worker: corrupt: index broken (asked of worker)"});
+  }
+
+  TEST_CASE("an origin that stops within a barrier lets its transactions in, and ends") {
+    simulation around({});
+    graph system(around.env());
+    late_mover::progress seen;
+    const auto handle = system.add<late_mover>("mover", seen);
+    REQUIRE(system.start());
+    handle.tell(pack(StopGroupT()));
+    while (!seen.begun && around.step()) {
+    }
+    CHECK(seen.begun);
+    CHECK(!seen.moved);
+    CHECK(system.stop());
+    CHECK(seen.moved);
+    CHECK(around.elapsed() < 5s);
   }
 
   TEST_CASE("an unwired handle is found before anything starts") {
