@@ -3,6 +3,7 @@
 ///   step_12, step_12.1     a published bundle: captured trainer step, repetition at that step
 ///   .tmp-3-1.7             unfinished, of incarnation 3, epoch (life 1, number 7)
 ///   .retired-step_12       no longer wanted, being removed
+///   .retired-spare         what is kept of such a one for the next (`spare_tree.hpp`)
 ///   .abandoned-step_12     set aside by a restore from an older one; kept for people
 ///
 /// Anything else is not ours: ignored, never removed. A number without "step_", with leading zeros
@@ -42,6 +43,7 @@ struct bundle_name {
 inline constexpr std::string_view temporary_prefix = ".tmp-";
 inline constexpr std::string_view retired_prefix = ".retired-";
 inline constexpr std::string_view abandoned_prefix = ".abandoned-";
+inline constexpr std::string_view spare_tree_name = ".retired-spare";
 inline constexpr std::string_view latest_name = "latest";
 inline constexpr std::string_view manifest_name = "MANIFEST";
 

@@ -1,6 +1,7 @@
 #include "dataplane/bundle_writer.hpp"
 
 #include "dataplane/set_aside.hpp"
+#include "dataplane/spare_tree.hpp"
 #include "messages/rule.hpp"
 
 #include <algorithm>
@@ -35,6 +36,7 @@ bundle_writer::bundle_writer(disk& storage, std::string checkpoint_directory, ep
 result<bundle_writer> bundle_writer::begin(disk& storage, std::string checkpoint_directory,
                                            epoch_id epoch) {
   bundle_writer writer(storage, std::move(checkpoint_directory), epoch);
+  if (take_spare_tree(storage, writer.checkpoint_directory_, writer.directory_)) return writer;
   if (auto made = storage.make_directory(writer.directory_); !made)
     return failure(std::move(made.error()));
   return writer;
@@ -101,17 +103,8 @@ result<publish_outcome> bundle_writer::publish(publication what) {
 }
 
 result<publish_outcome> bundle_writer::publish_in_order(publication& what) {
-  if (auto complete = check_sections(); !complete) // 1
-    return failure(std::move(complete.error()));
-  const bool manifest_synced = enforced(rule::directory_synced_after_manifest);
-  if (!manifest_synced) // What the rule is there to see.
-    if (auto synced = storage_->sync_tree(directory_); !synced)
-      return failure(std::move(synced.error()));
-  auto written = write_manifest(what); // 2
+  auto written = complete_tree(what); // 1 to 3
   if (!written) return failure(std::move(written.error()));
-  if (manifest_synced)
-    if (auto synced = storage_->sync_tree(directory_); !synced) // 3
-      return failure(std::move(synced.error()));
   if (auto current = what.still_current(); !current) return failure(std::move(current.error()));
   const auto name = rename_to_free_name(what.step); // 4
   if (!name) return failure(name.error());
@@ -123,6 +116,22 @@ result<publish_outcome> bundle_writer::publish_in_order(publication& what) {
   if (auto pointed = point_latest(*name); !pointed) // 6
     outcome.pointer_failure = std::move(pointed.error());
   return outcome;
+}
+
+/// Checks the sections, adds MANIFEST, and makes all of it durable.
+result<bundle> bundle_writer::complete_tree(publication& what) {
+  if (auto complete = check_sections(); !complete) return failure(std::move(complete.error()));
+  const bool manifest_synced = enforced(rule::directory_synced_after_manifest);
+  if (!manifest_synced) // What the rule is there to see.
+    if (auto synced = storage_->sync_tree(directory_); !synced)
+      return failure(std::move(synced.error()));
+  auto written = write_manifest(what);
+  if (!written) return written;
+  if (auto removed = remove_spare(); !removed) return failure(std::move(removed.error()));
+  if (manifest_synced)
+    if (auto synced = storage_->sync_tree(directory_); !synced)
+      return failure(std::move(synced.error()));
+  return written;
 }
 
 /// Every file that was added is there and of this epoch, and nothing else is: a section whose
@@ -137,17 +146,41 @@ result<void> bundle_writer::check_sections() {
     if (!entries) return failure(entries.error());
     for (const directory_entry& entry : *entries) {
       const std::string path = join(folder, entry.name);
-      if (entry.kind == entry_kind::directory)
+      const std::string section = path.substr(directory_.size() + 1);
+      if (entry.kind == entry_kind::directory) {
         folders.push_back(path);
-      else if (files_.contains(path.substr(directory_.size() + 1)))
+        if (!has_sections(section)) spare_.push_back({path, entry.kind});
+      } else if (is_spare(entry.name)) {
+        spare_.push_back({path, entry.kind});
+      } else if (files_.contains(section)) {
         ++found;
-      else
+      } else {
         return failure(errc::conflict, path + ": was begun and not finished");
+      }
     }
   }
   for (const auto& [path, file] : files_)
     if (auto good = check_section(file); !good) return good;
   ensure(found == files_.size(), "every section is listed once");
+  return {};
+}
+
+/// Whether a section lies below the folder.
+bool bundle_writer::has_sections(const std::string& folder) const {
+  const std::string prefix = folder + "/";
+  const auto first = files_.lower_bound(prefix);
+  return first != files_.end() && first->first.starts_with(prefix);
+}
+
+/// Removes what was found to be of no use in the tree that this bundle began with, if MANIFEST has
+/// not taken it since.
+result<void> bundle_writer::remove_spare() {
+  std::ranges::reverse(spare_); // What lies in a folder before it.
+  for (const auto& [path, kind] : spare_) {
+    auto removed =
+        kind == entry_kind::directory ? storage_->remove_directory(path) : storage_->unlink(path);
+    if (!removed && removed.error().code != errc::not_found) return removed;
+  }
   return {};
 }
 
@@ -187,7 +220,7 @@ result<bundle> bundle_writer::write_manifest(publication& what) {
   const std::string path = join(directory_, manifest_name);
   const auto bytes = encode_manifest(writing.content);
   if (!bytes) return failure(bytes.error().code, path + ": " + bytes.error().text);
-  auto opened = storage_->create(path);
+  auto opened = storage_->create_over(spare_path(path), path);
   if (!opened) return failure(std::move(opened.error()));
   if (auto appended = (*opened)->append(*bytes); !appended)
     return failure(std::move(appended.error()));
@@ -233,7 +266,7 @@ void bundle_writer::discard() {
 }
 
 result<void> retire_bundles(disk& storage, const std::string& checkpoint_directory,
-                            std::span<const bundle_name> names) {
+                            std::span<const bundle_name> names, retired_files files) {
   std::vector<std::string> retired;
   for (const bundle_name name : names) {
     auto aside = set_aside(storage, checkpoint_directory, retired_prefix, name);
@@ -244,8 +277,12 @@ result<void> retire_bundles(disk& storage, const std::string& checkpoint_directo
   }
   if (retired.empty()) return {};
   if (auto synced = storage.sync_directory(checkpoint_directory); !synced) return synced;
-  for (const std::string& path : retired)
-    if (auto removed = remove_tree(storage, path); !removed) return removed;
+  for (const std::string& path : retired) {
+    auto done = files == retired_files::kept_for_next
+                    ? keep_or_remove_tree(storage, checkpoint_directory, path)
+                    : remove_tree(storage, path);
+    if (!done) return done;
+  }
   return {};
 }
 

@@ -71,7 +71,8 @@ struct publish_outcome {
 /// the next restore.
 class bundle_writer {
 public:
-  /// Makes `.tmp-<incarnation>-<epoch>/` in `checkpoint_directory`, which exists.
+  /// Makes `.tmp-<incarnation>-<epoch>/` in `checkpoint_directory`, which exists, or has the spare
+  /// tree be it.
   /// `already_exists` if that epoch has one: an epoch is handed out once, so this is a bug
   /// upstream.
   [[nodiscard]] static result<bundle_writer> begin(disk& storage, std::string checkpoint_directory,
@@ -107,7 +108,10 @@ private:
   bundle_writer(disk& storage, std::string checkpoint_directory, epoch_id epoch);
 
   [[nodiscard]] result<publish_outcome> publish_in_order(publication& what);
+  [[nodiscard]] result<bundle> complete_tree(publication& what);
   [[nodiscard]] result<void> check_sections();
+  [[nodiscard]] bool has_sections(const std::string& folder) const;
+  [[nodiscard]] result<void> remove_spare();
   [[nodiscard]] result<void> check_section(const manifest_file& expected);
   [[nodiscard]] result<bundle> write_manifest(publication& what);
   [[nodiscard]] result<bundle_name> rename_to_free_name(std::uint64_t step);
@@ -123,14 +127,21 @@ private:
   /// Paths that were linked: their headers name an earlier epoch.
   std::map<std::string, bundle_name> linked_;
   std::vector<bundle_name> pinned_;
+  /// Found of the tree that this bundle began with, and of no use: whole paths.
+  std::vector<directory_entry> spare_;
   bool done_ = false;
 };
+
+/// Whether the files of a retired bundle go, or those of one stay for the next to be written over
+/// (`spare_tree.hpp`): then call `remove_spare_tree` when the run is over.
+enum class retired_files : std::uint8_t { removed, kept_for_next };
 
 /// Removes bundles: all are renamed to `.retired-*` and that is synced before the first file goes,
 /// so that no crash leaves a name of a bundle on half a bundle. May take long: call it off the
 /// barrier, with names from `bundles_to_retire`. A bundle that is gone already is no error; the
 /// first other error stops it, and the next restore or call finishes the work.
 [[nodiscard]] result<void> retire_bundles(disk& storage, const std::string& checkpoint_directory,
-                                          std::span<const bundle_name> names);
+                                          std::span<const bundle_name> names,
+                                          retired_files files = retired_files::removed);
 
 } // namespace weir::dataplane

@@ -1,6 +1,5 @@
 #include "dataplane/direct_file.hpp"
 
-#include "dataplane/posix_file.hpp"
 #include "dataplane/settling_file.hpp"
 #include "dataplane/stream_copy.hpp"
 
@@ -56,8 +55,11 @@ public:
   }
 
 private:
+  [[nodiscard]] std::uint64_t end() const override { return under_->position() + collected_; }
+
   /// Writes what was collected and gives the block back.
   void settle() override {
+    cut();
     if (block_ && !failed_) write_collected();
     if (block_) blocks_->give_back(std::move(block_));
     collected_ = 0;
@@ -149,10 +151,9 @@ void direct_blocks::give_back(std::shared_ptr<segment> block) {
   if (kept_.size() < kept_max) kept_.push_back(std::move(block));
 }
 
-result<std::unique_ptr<file>> create_direct_file(const std::string& path,
-                                                 const std::shared_ptr<direct_blocks>& blocks,
-                                                 const std::shared_ptr<deferred_syncs>& syncs) {
-  auto made = create_posix_file(path);
+result<std::unique_ptr<file>> write_directly(result<std::unique_ptr<posix_file>> made,
+                                             const std::shared_ptr<direct_blocks>& blocks,
+                                             const std::shared_ptr<deferred_syncs>& syncs) {
   if (!made) return failure(std::move(made.error()));
   const bool direct = is_on_known_file_system(**made);
   return std::make_unique<direct_file>(std::move(*made), direct ? blocks : nullptr, syncs);

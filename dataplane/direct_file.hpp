@@ -10,6 +10,7 @@
 
 #include "dataplane/deferred_syncs.hpp"
 #include "dataplane/disk.hpp"
+#include "dataplane/posix_file.hpp"
 #include "dataplane/segment.hpp"
 #include "messages/error.hpp"
 
@@ -53,11 +54,13 @@ private:
   std::vector<std::shared_ptr<segment>> kept_;
 };
 
-/// As `disk::create`. A file holds a block from its first append until it is synced. On a file
-/// system that is not known to take direct writes well (ext4 and XFS are) nothing is collected, and
-/// every append goes through the cache at once. Everywhere an error stays with its file.
+/// Of a file that was made, or why it was not. It holds a block from its first append until it is
+/// synced. On a file system that is not known to take direct writes well (ext4 and XFS are) nothing
+/// is collected, and every append goes through the cache at once. Everywhere an error stays with
+/// its file.
 [[nodiscard]] result<std::unique_ptr<file>>
-create_direct_file(const std::string& path, const std::shared_ptr<direct_blocks>& blocks,
-                   const std::shared_ptr<deferred_syncs>& syncs);
+write_directly(result<std::unique_ptr<posix_file>> made,
+               const std::shared_ptr<direct_blocks>& blocks,
+               const std::shared_ptr<deferred_syncs>& syncs);
 
 } // namespace weir::dataplane

@@ -44,6 +44,14 @@ result<void> file::close_for_tree() {
   return close();
 }
 
+result<std::unique_ptr<file>> disk::create_over(const std::string&, const std::string& path) {
+  return create(path);
+}
+
+bool disk::writes_over(const std::string&) {
+  return false;
+}
+
 result<void> disk::sync_tree(const std::string& directory) {
   std::vector<std::string> folders{directory};
   for (std::size_t at = 0; at < folders.size(); ++at) {
@@ -168,6 +176,9 @@ result<void> replace_symlink(disk& storage, const std::string& destination,
 }
 
 result<void> remove_tree(disk& storage, const std::string& path, std::uint64_t entries_max) {
+  const auto status = storage.stat(path);
+  if (status && status->kind != entry_kind::directory) // A link would be followed.
+    return failure(errc::io_failed, path + ": cannot remove: is no directory");
   auto removed = remove_entries(storage, path, entries_max, tree_depth_max);
   if (!removed && removed.error().code == errc::not_found) return {};
   return removed;

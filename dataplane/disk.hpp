@@ -48,6 +48,8 @@ struct file_status {
   std::uint64_t bytes = 0;
   /// Equal for two paths of one disk exactly if they are hard links of one file.
   std::uint64_t inode = 0;
+  /// Names of the file: more than one if it was linked.
+  std::uint64_t links = 1;
 };
 
 /// An open file. Destruction closes it and drops close's error: call `close` after writing, since
@@ -108,6 +110,13 @@ public:
   /// Creates a file for writing; `already_exists` if the name is taken. The name is volatile until
   /// `sync_directory` of its parent.
   [[nodiscard]] virtual result<std::unique_ptr<file>> create(const std::string& path) = 0;
+  /// As `create`; where `spare` is a file that nobody else names or has open, it may become the one
+  /// at `path`, empty, so that its room on the disk is used again: the former bytes are gone then.
+  /// Otherwise it stays. Both paths are of one directory.
+  [[nodiscard]] virtual result<std::unique_ptr<file>> create_over(const std::string& spare,
+                                                                  const std::string& path);
+  /// Whether `create_over` has a use for the files of this directory.
+  [[nodiscard]] virtual bool writes_over(const std::string& directory);
   /// Opens for reading and writing, at the end; created when missing, as by `create`.
   [[nodiscard]] virtual result<std::unique_ptr<file>> open_or_create(const std::string& path) = 0;
   /// Opens a regular file for reading; does not follow a symbolic link at the end of `path`.
@@ -183,8 +192,9 @@ public:
 [[nodiscard]] result<void> replace_symlink(disk& storage, const std::string& destination,
                                            const std::string& path);
 
-/// Removes a directory with everything in it, links not followed; a missing one is no error. Gives
-/// up with `exhausted` after `entries_max` names or 32 levels: nothing of ours is larger.
+/// Removes a directory with everything in it, links not followed; a missing one is no error, and
+/// something else of that name is one. Gives up with `exhausted` after `entries_max` names or 32
+/// levels: nothing of ours is larger.
 [[nodiscard]] result<void> remove_tree(disk& storage, const std::string& path,
                                        std::uint64_t entries_max = 1'000'000);
 

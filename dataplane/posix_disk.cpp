@@ -60,7 +60,16 @@ bool names_the_same(int number, const std::string& path) {
 class posix_disk final : public disk {
 public:
   result<std::unique_ptr<file>> create(const std::string& path) override {
-    return create_direct_file(path, blocks_, syncs_);
+    return write_directly(create_posix_file(path), blocks_, syncs_);
+  }
+
+  result<std::unique_ptr<file>> create_over(const std::string& spare,
+                                            const std::string& path) override {
+    return write_directly(reuse_posix_file(spare, path), blocks_, syncs_);
+  }
+
+  bool writes_over(const std::string& directory) override {
+    return is_on_known_file_system(directory);
   }
 
   result<std::unique_ptr<file>> open_or_create(const std::string& path) override {
@@ -159,7 +168,8 @@ public:
     struct stat status{};
     if (::lstat(path.c_str(), &status) < 0) return system_failure(errno, path, "tell the kind");
     return file_status{kind_of(status.st_mode), static_cast<std::uint64_t>(status.st_size),
-                       static_cast<std::uint64_t>(status.st_ino)};
+                       static_cast<std::uint64_t>(status.st_ino),
+                       static_cast<std::uint64_t>(status.st_nlink)};
   }
 
   result<std::unique_ptr<file_lock>> lock(const std::string& path) override {

@@ -8,7 +8,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
+#include <cstdio>
 #include <system_error>
+#include <utility>
 
 namespace weir::dataplane {
 
@@ -30,6 +33,25 @@ errc class_of(int number) {
   default:
     return errc::io_failed;
   }
+}
+
+/// Whether it is a regular file, and this name the only one.
+bool is_named_once(int number) {
+  struct stat status{};
+  return ::fstat(number, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 1;
+}
+
+/// Whether nobody else has the file open or mapped: only then is a lease for writing given. False
+/// where the file system gives none.
+bool is_open_once(int number) {
+  // Who opens the file meanwhile ends the lease by a signal: one that is ignored unless handled.
+  if (::fcntl(number, F_SETSIG, SIGURG) < 0) return false;
+  if (::fcntl(number, F_SETLEASE, F_WRLCK) < 0) return false;
+  return ::fcntl(number, F_SETLEASE, F_UNLCK) == 0;
+}
+
+bool is_known(const struct statfs& about) {
+  return about.f_type == EXT4_SUPER_MAGIC || about.f_type == XFS_SUPER_MAGIC;
 }
 
 constexpr int took_no_bytes = -1;
@@ -103,6 +125,13 @@ result<void> posix_file::append_direct(std::span<const std::byte> bytes) {
   return failed;
 }
 
+result<void> posix_file::cut(std::uint64_t end) {
+  if (std::exchange(former_bytes_, 0) <= end) return {};
+  const auto length = static_cast<off_t>(end);
+  return checked(retried([&] { return ::ftruncate(opened_.number(), length); }), path_,
+                 "cut to its length");
+}
+
 result<std::size_t> posix_file::read_at(std::uint64_t offset, std::span<std::byte> target) {
   std::size_t total = 0;
   while (total < target.size()) {
@@ -154,8 +183,12 @@ void posix_file::start_writing() {
 
 bool is_on_known_file_system(const posix_file& opened) {
   struct statfs about{};
-  if (::fstatfs(opened.number(), &about) < 0) return false;
-  return about.f_type == EXT4_SUPER_MAGIC || about.f_type == XFS_SUPER_MAGIC;
+  return ::fstatfs(opened.number(), &about) == 0 && is_known(about);
+}
+
+bool is_on_known_file_system(const std::string& path) {
+  struct statfs about{};
+  return ::statfs(path.c_str(), &about) == 0 && is_known(about);
 }
 
 result<std::unique_ptr<posix_file>> create_posix_file(const std::string& path) {
@@ -171,6 +204,23 @@ result<std::unique_ptr<posix_file>> open_or_create_posix_file(const std::string&
   if (::fstat(opened->number(), &status) < 0) return system_failure(errno, path, "tell the size");
   return std::make_unique<posix_file>(std::move(*opened), path,
                                       static_cast<std::uint64_t>(status.st_size));
+}
+
+result<std::unique_ptr<posix_file>> reuse_posix_file(const std::string& spare,
+                                                     const std::string& path) {
+  auto opened = open_descriptor(spare, O_RDWR | O_NOFOLLOW | O_NONBLOCK, "open");
+  if (!opened) return create_posix_file(path);
+  auto reused = std::make_unique<posix_file>(std::move(*opened), path, 0);
+  const int number = reused->number();
+  if (!is_on_known_file_system(*reused) || !is_named_once(number) || !is_open_once(number) ||
+      ::fcntl(number, F_SETFL, 0) < 0)
+    return create_posix_file(path);
+  if (::renameat2(AT_FDCWD, spare.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) < 0)
+    return create_posix_file(path); // It says what is in the way.
+  const auto bytes = reused->size();
+  if (!bytes) return failure(bytes.error());
+  reused->former_bytes_ = *bytes;
+  return reused;
 }
 
 result<std::unique_ptr<posix_file>> open_posix_file(const std::string& path) {

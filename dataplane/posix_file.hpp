@@ -74,6 +74,8 @@ public:
   /// `append` past the page cache. `unsupported` if the file system refuses, who knows after how
   /// many bytes: nothing counts as appended then. @pre size and file end are on a page
   [[nodiscard]] result<void> append_direct(std::span<const std::byte> bytes);
+  /// Ends the file at `end` if bytes of a former one (`reuse_posix_file`) stand behind.
+  [[nodiscard]] result<void> cut(std::uint64_t end);
   /// Where the next append goes.
   [[nodiscard]] std::uint64_t position() const { return position_; }
 
@@ -83,22 +85,30 @@ public:
   [[nodiscard]] descriptor release() { return std::move(opened_); }
 
 private:
+  friend result<std::unique_ptr<posix_file>> reuse_posix_file(const std::string&,
+                                                              const std::string&);
   void start_writing();
 
   descriptor opened_;
   std::string path_;
   std::uint64_t position_;
   std::uint64_t started_ = position_; ///< Up to here the disk was told to begin.
+  std::uint64_t former_bytes_ = 0;    ///< Length of the former file, until it is cut.
 };
 
-/// Whether it lies on ext4 or XFS, of which is known what O_DIRECT and syncfs do there: a network
-/// file system answers from afar, and one in memory has no disk.
+/// Whether it lies on ext4 or XFS, of which is known what O_DIRECT, syncfs and a lease do there: a
+/// network file system answers from afar, one in memory has no disk, and one that lies over others
+/// does not know who has mapped a file.
 [[nodiscard]] bool is_on_known_file_system(const posix_file& opened);
+[[nodiscard]] bool is_on_known_file_system(const std::string& path);
 
-/// Three ways to open one, as `disk` says them.
+/// Four ways to open one, as `disk` says them.
 [[nodiscard]] result<std::unique_ptr<posix_file>> create_posix_file(const std::string& path);
 [[nodiscard]] result<std::unique_ptr<posix_file>>
 open_or_create_posix_file(const std::string& path);
+/// `disk::create_over`: what was appended is all of it once `posix_file::cut` was called.
+[[nodiscard]] result<std::unique_ptr<posix_file>> reuse_posix_file(const std::string& spare,
+                                                                   const std::string& path);
 [[nodiscard]] result<std::unique_ptr<posix_file>> open_posix_file(const std::string& path);
 
 } // namespace weir::dataplane

@@ -1,6 +1,7 @@
 #include "dataplane/section_file.hpp"
 
 #include "dataplane/direct_file.hpp"
+#include "dataplane/spare_tree.hpp"
 #include "dataplane/wire.hpp"
 
 #include <algorithm>
@@ -68,11 +69,12 @@ result<section_file> section_file::create(disk& storage, const std::string& dire
                                           std::string path, epoch_id epoch, write_pace pace) {
   if (!is_bundle_path(path))
     return failure(errc::invalid_argument, path + ": cannot be the name of a bundle's file");
-  auto opened = storage.create(join(directory, path));
+  const std::string target = join(directory, path);
+  auto opened = storage.create_over(spare_path(target), target);
   if (!opened && opened.error().code == errc::not_found) { // The first file of its folder.
     if (auto made = make_section_folders(storage, directory, path); !made)
       return failure(std::move(made.error()));
-    opened = storage.create(join(directory, path));
+    opened = storage.create(target);
   }
   if (!opened) return failure(std::move(opened.error()));
   return section_file(std::move(*opened), std::move(path), epoch, std::move(pace));

@@ -60,6 +60,13 @@ protected:
 
   /// Writes out the pending appends and gives back what held them; failures are kept.
   virtual void settle() = 0;
+  /// Bytes that were appended.
+  [[nodiscard]] virtual std::uint64_t end() const = 0;
+  /// Takes away what a former file has left behind the last append. Part of `settle`, and before
+  /// any sync.
+  void cut() {
+    if (!failed_) keep(under_->cut(end()));
+  }
 
   /// The failure that was kept, if there is one.
   [[nodiscard]] result<void> outcome() const {

@@ -195,6 +195,7 @@ public:
   }
 
   result<void> sync() override {
+    cut();                                          // Also of a file that has no ring.
     if (ring_ && !queueing_ && !syncing_) settle(); // Short: no ring is needed.
     if (failed_) return outcome();
     if (!ring_) {
@@ -216,8 +217,11 @@ private:
   static constexpr std::uint64_t sync_token = buffers_per_file;
   static constexpr std::uint64_t hint_token = buffers_per_file + 1;
 
+  [[nodiscard]] std::uint64_t end() const override { return end_; }
+
   /// Writes what is left and waits for all of it; gives the ring back.
   void settle() override {
+    cut();
     if (!ring_) return;
     if (open_ != none && !failed_) close_open_slot();
     if (!queueing_ && !failed_) write_collected();
@@ -302,6 +306,7 @@ private:
 
   /// The last bytes and, linked to them, the sync; both after all that was queued before.
   void queue_sync() {
+    cut();
     if (!queueing_) start_queueing();
     bool linked = false;
     if (open_ != none && ring_->slots[open_].filled > 0) {
@@ -433,10 +438,13 @@ private:
 class uring_disk final : public disk {
 public:
   result<std::unique_ptr<file>> create(const std::string& path) override {
-    auto made = create_posix_file(path);
-    if (!made) return failure(std::move(made.error()));
-    return std::make_unique<queued_file>(std::move(*made), pool_, syncs_);
+    return queue(create_posix_file(path));
   }
+  result<std::unique_ptr<file>> create_over(const std::string& spare,
+                                            const std::string& path) override {
+    return queue(reuse_posix_file(spare, path));
+  }
+  bool writes_over(const std::string& directory) override { return names_->writes_over(directory); }
   /// Written at once: the logs count on a kill losing nothing.
   result<std::unique_ptr<file>> open_or_create(const std::string& path) override {
     return names_->open_or_create(path);
@@ -501,6 +509,11 @@ public:
   }
 
 private:
+  result<std::unique_ptr<file>> queue(result<std::unique_ptr<posix_file>> made) {
+    if (!made) return failure(std::move(made.error()));
+    return std::make_unique<queued_file>(std::move(*made), pool_, syncs_);
+  }
+
   static result<void> sync_some(ring& one, std::span<const std::string> paths) {
     std::vector<descriptor> opened;
     for (const std::string& path : paths) {

@@ -1,11 +1,13 @@
 #include "actors/checkpoint/bundle_store.hpp"
 
 #include "actors/runtime/failpoint.hpp"
+#include "dataplane/spare_tree.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <iterator>
 #include <span>
+#include <tuple>
 #include <utility>
 
 namespace weir {
@@ -46,6 +48,10 @@ bundle_store::bundle_store(dataplane::disk& storage,
     : storage_(storage), directory_(std::move(directory)), options_(std::move(options)),
       known_(std::move(known)), newest_(std::move(restored)) {
   tell_terms();
+}
+
+bundle_store::~bundle_store() {
+  std::ignore = dataplane::remove_spare_tree(storage_, options_.checkpoint_directory);
 }
 
 /// What is being written links files of the newest, which stays whatever the policy says.
@@ -188,7 +194,8 @@ result<void> bundle_store::retire() {
   if (leaving.empty()) return {};
   std::vector<dataplane::bundle_name> names;
   std::ranges::transform(leaving, std::back_inserter(names), &dataplane::bundle::name);
-  auto retired = dataplane::retire_bundles(storage_, options_.checkpoint_directory, names);
+  auto retired = dataplane::retire_bundles(storage_, options_.checkpoint_directory, names,
+                                           dataplane::retired_files::kept_for_next);
   if (retired) return retired;
   const std::lock_guard guard(known_mutex_);
   std::ranges::move(leaving, std::back_inserter(known_));

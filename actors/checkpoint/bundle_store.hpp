@@ -56,6 +56,10 @@ public:
   bundle_store(dataplane::disk& storage, std::shared_ptr<dataplane::run_directory> directory,
                bundle_store_options options, std::vector<dataplane::bundle> known,
                std::optional<dataplane::bundle> restored);
+  bundle_store(const bundle_store&) = delete;
+  bundle_store& operator=(const bundle_store&) = delete;
+  /// Removes what it kept of a retired bundle for the next.
+  ~bundle_store();
 
   /// Makes the directory of the unfinished bundle, and throws away what a life that died left
   /// unfinished. The policy of a published bundle of the same step and history is linked instead of

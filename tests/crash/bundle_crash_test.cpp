@@ -116,6 +116,46 @@ void play_history(crash_disk& storage, crash_watch& watch) {
   REQUIRE(dataplane::retire_bundles(storage, crash_directory, names));
 }
 
+/// A bundle of one section, whose length falls from step to step; that of step 1 has another one,
+/// in a folder of its own.
+result<dataplane::publish_outcome> publish_one_section(dataplane::disk& storage,
+                                                       std::uint64_t step) {
+  auto writer = dataplane::bundle_writer::begin(storage, crash_directory, crash_epoch(step));
+  if (!writer) return failure(writer.error());
+  const std::string content(40 / step, static_cast<char>('a' + step));
+  auto written = dataplane::write_section(storage, writer->directory(), "policy/a",
+                                          crash_epoch(step), std::as_bytes(std::span(content)));
+  if (!written) return failure(written.error());
+  REQUIRE(writer->add(std::move(*written)));
+  if (step == 1) {
+    auto once = dataplane::write_section(storage, writer->directory(), "once/b", crash_epoch(step),
+                                         std::as_bytes(std::span(content)));
+    if (!once) return failure(once.error());
+    REQUIRE(writer->add(std::move(*once)));
+  }
+  dataplane::publication what;
+  what.step = step;
+  what.still_current = [] { return result<void>(); };
+  return writer->publish(std::move(what));
+}
+
+/// Retires 1, and writes 3 over it.
+void play_spare_history(crash_disk& storage, crash_watch& watch) {
+  watch.promise({no_bundle, 1});
+  const auto first = publish_one_section(storage, 1);
+  REQUIRE(first);
+  watch.promise({1, 2});
+  REQUIRE(publish_one_section(storage, 2));
+  watch.promise({2});
+  const std::array names{first->published.name};
+  REQUIRE(dataplane::retire_bundles(storage, crash_directory, names,
+                                    dataplane::retired_files::kept_for_next));
+  watch.promise({2, 3});
+  REQUIRE(publish_one_section(storage, 3));
+  watch.promise({3});
+  REQUIRE(storage.sync_directory(crash_directory));
+}
+
 /// Plays the history with some syncs left out; returns the first broken promise, or nothing.
 std::string violation_without(std::function<bool(const std::string&)> left_out) {
   crash_disk storage;
@@ -143,6 +183,32 @@ TEST_SUITE("crash/bundle") {
     CHECK(watch.states() > 1000);
     CHECK(watch.distinct_states() > 150);
     MESSAGE(watch.states() << " states, " << watch.distinct_states() << " distinct");
+  }
+
+  TEST_CASE("a bundle written over a retired one opens whole, or the one before") {
+    crash_disk storage;
+    make_checkpoint_directory(storage);
+    crash_watch watch(storage);
+    play_spare_history(storage, watch);
+    CAPTURE(watch.first_violation());
+    CHECK(watch.violations() == 0);
+    CHECK(watch.exhaustive());
+    CHECK(restored_step(storage) == 3U);
+    CHECK(watch.distinct_states() > 300);
+    MESSAGE(watch.states() << " states, " << watch.distinct_states() << " distinct");
+  }
+
+  TEST_CASE("writing over a bundle whose retirement is not durable is seen") {
+    crash_disk storage;
+    make_checkpoint_directory(storage);
+    int syncs = 0;
+    storage.ignore_syncs([&](const std::string& path) {
+      return path == crash_directory && ++syncs == 5; // Two for each name, and `latest`; then this.
+    });
+    crash_watch watch(storage, 4096);
+    play_spare_history(storage, watch);
+    CHECK(watch.first_violation().find("step_1/") != std::string::npos);
+    MESSAGE(watch.first_violation());
   }
 
   TEST_CASE("a bundle of many files opens in states chosen at random") {

@@ -84,6 +84,33 @@ TEST_SUITE("dataplane/direct_file") {
       }
   }
 
+  TEST_CASE("over a former file of any length, too") {
+    const test::temp_dir directory;
+    const auto storage = make_posix_disk();
+    const auto bytes = test::pattern(2 * block + 5000);
+    const std::array lengths{std::size_t{0}, std::size_t{4097}, direct_bytes_min + 1, block,
+                             2 * block + 4096};
+    for (const std::size_t former : lengths)
+      for (const std::size_t length : lengths)
+        for (const bool for_tree : {false, true}) {
+          CAPTURE(former);
+          CAPTURE(length);
+          auto made = storage->create(directory.file("former"));
+          REQUIRE(made);
+          REQUIRE((*made)->append(std::span(bytes).last(former)));
+          REQUIRE((*made)->close());
+          made = storage->create_over(directory.file("former"), directory.file("a"));
+          REQUIRE(made);
+          REQUIRE(append_in_pieces(**made, std::span(bytes).first(length), 3 * block));
+          REQUIRE((for_tree ? (*made)->close_for_tree() : (*made)->close()));
+          const auto read = read_file(*storage, directory.file("a"), bytes.size() + 1);
+          REQUIRE(read);
+          CHECK(std::ranges::equal(*read, std::span(bytes).first(length)));
+          REQUIRE(storage->unlink(directory.file("a")));
+          CHECK_FALSE(storage->stat(directory.file("former")));
+        }
+  }
+
   TEST_CASE("large memory on a page is written from where it lies") {
     const test::temp_dir directory;
     const auto storage = make_posix_disk();

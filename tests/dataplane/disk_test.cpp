@@ -147,6 +147,53 @@ TEST_SUITE("dataplane/disk") {
     CHECK(get_file(on.storage, on.path("b")) == "shared");
   }
 
+  TEST_CASE_TEMPLATE("a file that is made over another has its room, and none of its bytes",
+                     Fixture, posix_fixture, uring_fixture, crash_fixture) {
+    Fixture on;
+    put_file(on.storage, on.path("spare"), std::string(10'000, 'x'));
+    const bool over = on.storage.writes_over(parent_of(on.path("a"))); // Else it is made anew.
+    const auto inode = on.storage.stat(on.path("spare"))->inode;
+    auto opened = on.storage.create_over(on.path("spare"), on.path("a"));
+    REQUIRE(opened);
+    CHECK(on.storage.stat(on.path("spare")).has_value() == !over);
+    REQUIRE((*opened)->append(bytes_of("short")));
+    CHECK((*opened)->size() == 5U);
+    std::array<std::byte, 100> target{};
+    CHECK((*opened)->read_at(3, target) == 2U);
+    REQUIRE((*opened)->append(bytes_of("er")));
+    REQUIRE((*opened)->close());
+    CHECK(get_file(on.storage, on.path("a")) == "shorter");
+    CHECK((on.storage.stat(on.path("a"))->inode == inode) == over);
+    opened = on.storage.create_over(on.path("a"), on.path("b"));
+    REQUIRE(opened);
+    REQUIRE((*opened)->sync()); // Nothing was appended.
+    CHECK(on.storage.stat(on.path("b"))->bytes == 0);
+    opened = on.storage.create_over(on.path("b"), on.path("c"));
+    REQUIRE(opened);
+    REQUIRE((*opened)->append(bytes_of("text")));
+    REQUIRE((*opened)->sync());
+    CHECK(on.storage.stat(on.path("c"))->bytes == 4); // Before it is closed.
+  }
+
+  TEST_CASE_TEMPLATE("a file is made anew where there is no other, or that has a second name",
+                     Fixture, posix_fixture, uring_fixture, crash_fixture) {
+    Fixture on;
+    REQUIRE(on.storage.create_over(on.path("nothing"), on.path("a")));
+    put_file(on.storage, on.path("spare"), "text");
+    CHECK(code_of(on.storage.create_over(on.path("spare"), on.path("a"))) == errc::already_exists);
+    REQUIRE(on.storage.link(on.path("spare"), on.path("second")));
+    CHECK(on.storage.stat(on.path("spare"))->links == 2);
+    auto opened = on.storage.create_over(on.path("spare"), on.path("b"));
+    REQUIRE(opened);
+    REQUIRE((*opened)->append(bytes_of("other")));
+    REQUIRE((*opened)->close());
+    CHECK(get_file(on.storage, on.path("b")) == "other");
+    CHECK(get_file(on.storage, on.path("spare")) == "text");
+    REQUIRE(on.storage.make_directory(on.path("folder")));
+    REQUIRE(on.storage.create_over(on.path("folder"), on.path("c")));
+    CHECK(on.storage.stat(on.path("folder"))->kind == entry_kind::directory);
+  }
+
   TEST_CASE_TEMPLATE("symbolic links are described, replaced, and never followed by open", Fixture,
                      posix_fixture, uring_fixture, crash_fixture) {
     Fixture on;
@@ -172,6 +219,16 @@ TEST_SUITE("dataplane/disk") {
                                                    {"b", entry_kind::file},
                                                    {"c", entry_kind::directory}});
     CHECK(code_of(on.storage.remove_directory(on.path("top"))) == errc::already_exists);
+  }
+
+  TEST_CASE_TEMPLATE("a link to a tree is not removed as one", Fixture, posix_fixture,
+                     uring_fixture, crash_fixture) {
+    Fixture on;
+    REQUIRE(on.storage.make_directory(on.path("tree")));
+    put_file(on.storage, on.path("tree/a"), "text");
+    REQUIRE(on.storage.make_symlink(on.path("tree"), on.path("link")));
+    CHECK(code_of(remove_tree(on.storage, on.path("link"))) == errc::io_failed);
+    CHECK(get_file(on.storage, on.path("tree/a")) == "text");
   }
 
   TEST_CASE_TEMPLATE("trees are made and removed, links in them not followed", Fixture,

@@ -17,7 +17,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// The real disk, on which removing files waits until it is told to go on.
+/// The real disk, on which removing files, or keeping them for the next bundle, waits until it is
+/// told to go on.
 class slow_disk final : public dataplane::disk {
 public:
   slow_disk() : under_(dataplane::make_posix_disk()), released_(release_.get_future().share()) {}
@@ -41,6 +42,7 @@ public:
     return under_->rename(source, target);
   }
   result<void> rename_exclusive(const std::string& source, const std::string& target) override {
+    take_time(source);
     return under_->rename_exclusive(source, target);
   }
   result<void> link(const std::string& source, const std::string& target) override {
@@ -53,10 +55,7 @@ public:
     return under_->read_symlink(path);
   }
   result<void> unlink(const std::string& path) override {
-    if (path.find(".retired-") != std::string::npos) {
-      if (!seen_.exchange(true)) removal_.set_value();
-      released_.wait();
-    }
+    take_time(path);
     return under_->unlink(path);
   }
   result<void> make_directory(const std::string& path) override {
@@ -76,6 +75,13 @@ public:
   }
 
 private:
+  /// For whatever is done to the files of a bundle that is to go.
+  void take_time(const std::string& path) {
+    if (path.find("/.retired-step") == std::string::npos) return;
+    if (!seen_.exchange(true)) removal_.set_value();
+    released_.wait();
+  }
+
   std::unique_ptr<dataplane::disk> under_;
   std::promise<void> release_;
   std::shared_future<void> released_;

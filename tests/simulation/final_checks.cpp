@@ -23,6 +23,7 @@ result<void> check_no_leftovers(dataplane::disk& storage) {
     if (!entries) return failure(entries.error());
     for (const dataplane::directory_entry& entry : *entries) {
       const std::string& name = entry.name;
+      if (name == dataplane::spare_tree_name) continue; // Kept as long as the run lives.
       if (name.starts_with(".tmp-") || name.starts_with(".retired-") || name.ends_with(".tmp"))
         return wrong(dataplane::join(path, name) + " is left over");
     }

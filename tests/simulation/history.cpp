@@ -91,6 +91,10 @@ result<life_end> history::live(const std::optional<crash_point>& crash) {
   messages_ += around.messages();
   newest_disk_calls_ = disk_.calls() - calls_before;
   hash_ = chained(chained(hash_, around.trace_hash()), around.steps());
+  if (!died) {
+    const auto spare = dataplane::join(checkpoint_directory_path, dataplane::spare_tree_name);
+    if (disk_.stat(spare)) return failure(errc::internal, spare + " is there after the run");
+  }
   return ended;
 }
 

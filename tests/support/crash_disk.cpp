@@ -27,6 +27,13 @@ void apply(std::vector<std::byte>& content, std::uint64_t offset,
   std::ranges::copy(bytes, content.begin() + static_cast<std::ptrdiff_t>(offset));
 }
 
+/// A write, or the end of a file that is shorter than the former one in its place.
+template <class Change>
+void apply_change(std::vector<std::byte>& content, const Change& change) {
+  apply(content, change.offset, change.bytes);
+  if (change.ends_file) content.resize(change.offset);
+}
+
 template <class Names, class Edits>
 void apply_edits(Names& names, const Edits& edits) {
   for (const auto& [name, target] : edits) {
@@ -49,8 +56,10 @@ std::uint64_t next_number(std::uint64_t& state) {
 
 class crash_file final : public dataplane::file {
 public:
-  crash_file(crash_disk& owner, std::uint64_t inode, std::string path, std::uint64_t position)
-      : owner_(&owner), inode_(inode), path_(std::move(path)), position_(position) {}
+  crash_file(crash_disk& owner, std::uint64_t inode, std::string path, std::uint64_t position,
+             bool over_former = false)
+      : owner_(&owner), inode_(inode), path_(std::move(path)), position_(position),
+        over_former_(over_former) {}
 
   result<void> append(std::span<const std::byte> bytes) override {
     auto written = write_at(position_, bytes);
@@ -84,6 +93,7 @@ public:
   result<std::uint64_t> size() override { return owner_->nodes_.at(inode_).content.size(); }
 
   result<void> sync() override {
+    if (auto cut = end_file(); !cut) return cut;
     auto begun = owner_->begin_call(path_, true);
     if (owner_->dead() || (owner_->ignored_sync_ && owner_->ignored_sync_(path_))) return begun;
     using standing = crash_disk::standing;
@@ -93,21 +103,36 @@ public:
         change.state = begun ? standing::durable : standing::doomed;
     auto& changes = node.content_changes;
     while (!changes.empty() && changes.front().state == standing::durable) {
-      apply(node.base_content, changes.front().offset, changes.front().bytes);
+      apply_change(node.base_content, changes.front());
       changes.erase(changes.begin());
     }
     owner_->notify();
     return begun;
   }
 
-  result<void> close() override { return owner_->begin_call(path_, false); }
+  result<void> close() override {
+    if (auto cut = end_file(); !cut) return cut;
+    return owner_->begin_call(path_, false);
+  }
   result<void> close_for_tree() override { return close(); }
 
 private:
+  /// Takes away what the former file has left behind the last write, once.
+  result<void> end_file() {
+    if (!std::exchange(over_former_, false)) return {};
+    auto begun = owner_->begin_call(path_, false);
+    if (!begun) return begun;
+    auto& node = owner_->nodes_.at(inode_);
+    node.content_changes.push_back({node.content.size(), {}, true});
+    owner_->notify();
+    return begun;
+  }
+
   crash_disk* owner_;
   std::uint64_t inode_;
   std::string path_;
   std::uint64_t position_;
+  bool over_former_;
 };
 
 namespace {
@@ -207,6 +232,25 @@ result<std::unique_ptr<dataplane::file>> crash_disk::create(const std::string& p
   const inode_number inode = make_node(entry_kind::file);
   if (auto added = add_name(path, inode); !added) return failure(std::move(added.error()));
   return std::make_unique<crash_file>(*this, inode, path, 0);
+}
+
+result<std::unique_ptr<dataplane::file>> crash_disk::create_over(const std::string& spare,
+                                                                 const std::string& path) {
+  const auto found = find(spare);
+  if (!found || nodes_.at(*found).kind != entry_kind::file || links_of(*found) != 1)
+    return create(path);
+  if (auto renamed = rename_exclusive(spare, path); !renamed)
+    return failure(std::move(renamed.error()));
+  nodes_.at(*found).content.clear();
+  return std::make_unique<crash_file>(*this, *found, path, 0, true);
+}
+
+std::uint64_t crash_disk::links_of(inode_number inode) const {
+  std::uint64_t links = 0;
+  for (const auto& [number, folder] : nodes_)
+    for (const auto& [name, target] : folder.names)
+      links += target == inode ? 1 : 0;
+  return links;
 }
 
 result<std::unique_ptr<dataplane::file>> crash_disk::open_or_create(const std::string& path) {
@@ -339,7 +383,7 @@ result<file_status> crash_disk::stat(const std::string& path) {
   const auto found = find(path);
   if (!found) return failure(found.error());
   const node& named = nodes_.at(*found);
-  return file_status{named.kind, named.content.size(), *found};
+  return file_status{named.kind, named.content.size(), *found, links_of(*found)};
 }
 
 result<std::unique_ptr<dataplane::file_lock>> crash_disk::lock(const std::string& path) {
@@ -358,7 +402,7 @@ std::vector<std::byte> crash_disk::content_after(const node& from, file_loss los
   for (std::size_t at = 0; at < changes.size(); ++at) {
     const bool overtook = at > loss.arrived && loss.tail == torn_tail::later_writes;
     if (at < loss.arrived || overtook || changes[at].state == standing::durable)
-      apply(content, changes[at].offset, changes[at].bytes);
+      apply_change(content, changes[at]);
   }
   if (loss.arrived >= changes.size()) return content;
   const content_change& torn = changes[loss.arrived];

@@ -44,6 +44,10 @@ public:
 
   // ------------------------------------------------------------------ the disk
   result<std::unique_ptr<dataplane::file>> create(const std::string& path) override;
+  /// Written in place: power loss may leave former bytes among the new ones, and behind them.
+  result<std::unique_ptr<dataplane::file>> create_over(const std::string& spare,
+                                                       const std::string& path) override;
+  bool writes_over(const std::string&) override { return true; }
   result<std::unique_ptr<dataplane::file>> open_or_create(const std::string& path) override;
   result<std::unique_ptr<dataplane::file>> open(const std::string& path) override;
   result<void> sync_directory(const std::string& path) override;
@@ -105,6 +109,7 @@ private:
   struct content_change {
     std::uint64_t offset = 0;
     std::vector<std::byte> bytes;
+    bool ends_file = false; ///< Cut to `offset`.
     standing state = standing::pending;
   };
   struct name_change {
@@ -131,6 +136,7 @@ private:
   [[nodiscard]] result<void> add_name(const std::string& path, inode_number target);
   [[nodiscard]] inode_number make_node(dataplane::entry_kind kind);
   void change_names(inode_number directory, name_change change);
+  [[nodiscard]] std::uint64_t links_of(inode_number inode) const;
   [[nodiscard]] result<void> begin_call(const std::string& path, bool needs_space);
   [[nodiscard]] bool takes_part() const { return !dead() || calls_ == dies_at_ + 1; }
   void notify() const;
