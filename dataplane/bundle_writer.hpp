@@ -72,9 +72,8 @@ struct publish_outcome {
 class bundle_writer {
 public:
   /// Makes `.tmp-<incarnation>-<epoch>/` in `checkpoint_directory`, which exists, or has the spare
-  /// tree be it.
-  /// `already_exists` if that epoch has one: an epoch is handed out once, so this is a bug
-  /// upstream.
+  /// tree be it. `already_exists` if that epoch has one: an epoch is handed out once, so this is a
+  /// bug upstream.
   [[nodiscard]] static result<bundle_writer> begin(disk& storage, std::string checkpoint_directory,
                                                    epoch_id epoch);
 

@@ -195,7 +195,8 @@ public:
   }
 
   result<void> sync() override {
-    cut();                                          // Also of a file that has no ring.
+    // Also of a file that has no ring.
+    cut();
     if (ring_ && !queueing_ && !syncing_) settle(); // Short: no ring is needed.
     if (failed_) return outcome();
     if (!ring_) {

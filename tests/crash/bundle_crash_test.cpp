@@ -133,10 +133,7 @@ result<dataplane::publish_outcome> publish_one_section(dataplane::disk& storage,
     if (!once) return failure(once.error());
     REQUIRE(writer->add(std::move(*once)));
   }
-  dataplane::publication what;
-  what.step = step;
-  what.still_current = [] { return result<void>(); };
-  return writer->publish(std::move(what));
+  return writer->publish(publication_of(step));
 }
 
 /// Retires 1, and writes 3 over it.
@@ -229,10 +226,7 @@ TEST_SUITE("crash/bundle") {
       REQUIRE(section);
       REQUIRE(writer->add(std::move(*section)));
     }
-    dataplane::publication what;
-    what.step = 2;
-    what.still_current = [] { return result<void>(); };
-    REQUIRE(writer->publish(std::move(what)));
+    REQUIRE(writer->publish(publication_of(2)));
     CHECK(!watch.exhaustive());
     CAPTURE(watch.first_violation());
     CHECK(watch.violations() == 0);

@@ -42,11 +42,7 @@ result<published_increment> publish_increment(crash_disk& storage, std::uint64_t
   }
   for (finished_section& section : written->sections)
     if (auto added = writer->add(std::move(section)); !added) return failure(added.error());
-  publication what;
-  what.run_id = "crash";
-  what.step = step;
-  what.still_current = [] { return result<void>(); };
-  auto outcome = writer->publish(std::move(what));
+  auto outcome = writer->publish(publication_of(step, "crash"));
   if (!outcome) return failure(outcome.error());
   return published_increment{std::move(outcome->published), written->files};
 }

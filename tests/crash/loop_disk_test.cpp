@@ -117,11 +117,7 @@ void check_full(dataplane::disk_kind kind) {
       writer->discard();
       return written;
     }
-    dataplane::publication what;
-    what.run_id = "loop";
-    what.step = step;
-    what.still_current = [] { return result<void>(); };
-    const auto done = writer->publish(std::move(what));
+    const auto done = writer->publish(publication_of(step, "loop"));
     return done ? result<void>() : failure(done.error());
   };
   const auto newest = [&]() -> std::uint64_t {
@@ -208,10 +204,7 @@ void check_lost_at_write_back(dataplane::disk_kind kind) {
     return;
   }
   REQUIRE(writer->add(std::move(*section)));
-  dataplane::publication what;
-  what.step = 1;
-  what.still_current = [] { return result<void>(); };
-  CHECK_FALSE(writer->publish(std::move(what)).has_value());
+  CHECK_FALSE(writer->publish(publication_of(1)).has_value());
 }
 
 } // namespace

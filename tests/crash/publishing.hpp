@@ -43,6 +43,15 @@ inline result<void> write_sections(dataplane::bundle_writer& writer, const std::
   return writer.add(std::move(*finished));
 }
 
+/// What a process that is current says of the bundle of one step.
+inline dataplane::publication publication_of(std::uint64_t step, std::string run_id = {}) {
+  dataplane::publication what;
+  what.run_id = std::move(run_id);
+  what.step = step;
+  what.still_current = [] { return result<void>(); };
+  return what;
+}
+
 /// Writes and publishes the bundle of one step; its cut has the step's number.
 inline result<dataplane::publish_outcome>
 publish_step(dataplane::disk& storage, std::uint64_t step,
@@ -54,11 +63,7 @@ publish_step(dataplane::disk& storage, std::uint64_t step,
     writer->discard();
     return failure(written.error());
   }
-  dataplane::publication what;
-  what.run_id = "crash";
-  what.step = step;
-  what.still_current = [] { return result<void>(); };
-  return writer->publish(std::move(what));
+  return writer->publish(publication_of(step, "crash"));
 }
 
 /// What `restored_step` returns without any bundle; the history begins at step 1.

@@ -99,10 +99,7 @@ TEST_SUITE("dataplane/bundle_reader") {
     // A later history at an earlier step: epoch 11 captured step 2.
     auto writer = bundle_writer::begin(on.storage, crash_directory, crash_epoch(11));
     REQUIRE(writer);
-    publication what;
-    what.step = 2;
-    what.still_current = [] { return result<void>(); };
-    REQUIRE(writer->publish(what));
+    REQUIRE(writer->publish(test::publication_of(2)));
     CHECK(on.chosen().chosen.name == bundle_name{2});
     CHECK(on.survey().readable.size() == 3);
   }
@@ -342,10 +339,7 @@ TEST_SUITE("dataplane/bundle_reader") {
     auto writer = bundle_writer::begin(*storage, checkpoints, {1, 1, 1});
     REQUIRE(writer);
     REQUIRE(test::write_sections(*writer, "content", std::nullopt));
-    publication what;
-    what.step = 4;
-    what.still_current = [] { return result<void>(); };
-    const auto outcome = writer->publish(what);
+    const auto outcome = writer->publish(test::publication_of(4));
     REQUIRE(outcome);
     CHECK(!outcome->pointer_failure);
     const auto survey = survey_bundles(*storage, checkpoints);

@@ -40,13 +40,7 @@ struct fixture {
     REQUIRE(writer);
     return std::move(*writer);
   }
-  publication plain(std::uint64_t step) {
-    publication what;
-    what.run_id = "run";
-    what.step = step;
-    what.still_current = [] { return result<void>(); };
-    return what;
-  }
+  publication plain(std::uint64_t step) { return test::publication_of(step, "run"); }
   void add(bundle_writer& writer, const std::string& path, const std::string& text) {
     auto section = write_section(storage, writer.directory(), path, writer.epoch(),
                                  std::as_bytes(std::span(text)));

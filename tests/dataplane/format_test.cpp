@@ -7,6 +7,7 @@
 #include "dataplane/posix_disk.hpp"
 #include "dataplane/snapshot_file.hpp"
 #include "dataplane/store.hpp"
+#include "tests/crash/publishing.hpp"
 #include "tests/dataplane/snapshot_fixture.hpp"
 
 #include <doctest/doctest.h>
@@ -105,11 +106,7 @@ TEST_SUITE("dataplane/format") {
     REQUIRE(sections.has_value());
     for (finished_section& section : *sections)
       REQUIRE(writer->add(std::move(section)).has_value());
-    publication what;
-    what.run_id = "format";
-    what.step = 7;
-    what.still_current = [] { return result<void>(); };
-    REQUIRE(writer->publish(std::move(what)).has_value());
+    REQUIRE(writer->publish(test::publication_of(7, "format")).has_value());
     REQUIRE(storage->unlink(directory + "/latest").has_value());
   }
 }

@@ -3,6 +3,7 @@
 #include "dataplane/posix_disk.hpp"
 #include "dataplane/spare_tree.hpp"
 #include "dataplane/uring_disk.hpp"
+#include "tests/crash/publishing.hpp"
 #include "tests/support/temp_dir.hpp"
 
 #include <doctest/doctest.h>
@@ -41,11 +42,7 @@ struct fixture {
     REQUIRE(writer.add(*section));
   }
   result<bundle> publish(bundle_writer& writer, std::uint64_t step) {
-    publication what;
-    what.run_id = "run";
-    what.step = step;
-    what.still_current = [] { return result<void>(); };
-    auto published = writer.publish(std::move(what));
+    auto published = writer.publish(test::publication_of(step, "run"));
     if (!published) return failure(published.error());
     return published->published;
   }

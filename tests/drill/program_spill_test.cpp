@@ -1,5 +1,6 @@
 /// Rollouts that go to disk since memory is short: killed and resumed, with leftovers of the dead,
 /// on a disk that is full, may not be written, or belongs to two runs.
+#include "messages/block_pool.hpp"
 #include "tests/drill/small_job.hpp"
 
 #include <doctest/doctest.h>
@@ -31,17 +32,10 @@ std::string spill_setting(const fs::path& folder) {
   return "data_plane.spill_dir=" + folder.string();
 }
 
-/// So that generation gets ahead, also where AddressSanitizer slows it down ten times.
-#if defined(__has_feature)
-#  if __has_feature(address_sanitizer)
-#    define WEIR_SLOW_GENERATION
-#  endif
-#endif
-#if defined(WEIR_SLOW_GENERATION)
-const std::string slow_training = "trainer.learned=delay:3000ms";
-#else
-const std::string slow_training = "trainer.learned=delay:300ms";
-#endif
+/// So that generation gets ahead, also where AddressSanitizer slows it down ten times; under that
+/// no block is recycled.
+const std::string slow_training =
+    recycles_blocks() ? "trainer.learned=delay:300ms" : "trainer.learned=delay:3000ms";
 
 void check_clean(const small_job& job) {
   const program_end audited = job.audit();

@@ -3,6 +3,7 @@
 #include "actors/graph.hpp"
 #include "actors/protocols.hpp"
 #include "examples/compose/run_parts.hpp"
+#include "tests/support/forwarding_disk.hpp"
 #include "tests/support/temp_dir.hpp"
 
 #include <doctest/doctest.h>
@@ -17,72 +18,24 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// The real disk, on which removing files, or keeping them for the next bundle, waits until it is
-/// told to go on.
-class slow_disk final : public dataplane::disk {
+/// A disk on which removing files waits until it is told to go on.
+class slow_disk final : public test::forwarding_disk {
 public:
-  slow_disk() : under_(dataplane::make_posix_disk()), released_(release_.get_future().share()) {}
+  explicit slow_disk(dataplane::disk& inner)
+      : forwarding_disk(inner), released_(release_.get_future().share()) {}
   void release() { release_.set_value(); }
   /// Ready once a file is to be removed.
   [[nodiscard]] std::future<void> removal() { return removal_.get_future(); }
 
-  result<std::unique_ptr<dataplane::file>> create(const std::string& path) override {
-    return under_->create(path);
-  }
-  result<std::unique_ptr<dataplane::file>> open_or_create(const std::string& path) override {
-    return under_->open_or_create(path);
-  }
-  result<std::unique_ptr<dataplane::file>> open(const std::string& path) override {
-    return under_->open(path);
-  }
-  result<void> sync_directory(const std::string& path) override {
-    return under_->sync_directory(path);
-  }
-  result<void> rename(const std::string& source, const std::string& target) override {
-    return under_->rename(source, target);
-  }
-  result<void> rename_exclusive(const std::string& source, const std::string& target) override {
-    take_time(source);
-    return under_->rename_exclusive(source, target);
-  }
-  result<void> link(const std::string& source, const std::string& target) override {
-    return under_->link(source, target);
-  }
-  result<void> make_symlink(const std::string& destination, const std::string& path) override {
-    return under_->make_symlink(destination, path);
-  }
-  result<std::string> read_symlink(const std::string& path) override {
-    return under_->read_symlink(path);
-  }
   result<void> unlink(const std::string& path) override {
-    take_time(path);
-    return under_->unlink(path);
-  }
-  result<void> make_directory(const std::string& path) override {
-    return under_->make_directory(path);
-  }
-  result<void> remove_directory(const std::string& path) override {
-    return under_->remove_directory(path);
-  }
-  result<std::vector<dataplane::directory_entry>> list(const std::string& path) override {
-    return under_->list(path);
-  }
-  result<dataplane::file_status> stat(const std::string& path) override {
-    return under_->stat(path);
-  }
-  result<std::unique_ptr<dataplane::file_lock>> lock(const std::string& path) override {
-    return under_->lock(path);
+    if (path.find(".retired-") != std::string::npos) {
+      if (!seen_.exchange(true)) removal_.set_value();
+      released_.wait();
+    }
+    return forwarding_disk::unlink(path);
   }
 
 private:
-  /// For whatever is done to the files of a bundle that is to go.
-  void take_time(const std::string& path) {
-    if (path.find("/.retired-step") == std::string::npos) return;
-    if (!seen_.exchange(true)) removal_.set_value();
-    released_.wait();
-  }
-
-  std::unique_ptr<dataplane::disk> under_;
   std::promise<void> release_;
   std::shared_future<void> released_;
   std::promise<void> removal_;
@@ -117,7 +70,8 @@ TEST_SUITE_BEGIN("regress");
 
 TEST_CASE("regress/OLMo-core_819: an old bundle that is slow to remove delays no cut and no save") {
   const test::temp_dir home;
-  slow_disk storage;
+  const auto real = dataplane::make_posix_disk();
+  slow_disk storage(*real);
   auto removal = storage.removal();
   run_parts parts(storage, home.path().string());
   bundle_store_options keeping;

@@ -158,10 +158,7 @@ TEST_CASE("regress/torchtitan_930: what changes behind a cut is not in its bundl
   CHECK(next > 20);
   for (auto& section : *sections)
     REQUIRE(writer->add(std::move(section)).has_value());
-  dataplane::publication what;
-  what.step = 1;
-  what.still_current = [] { return result<void>(); };
-  REQUIRE(writer->publish(std::move(what)).has_value());
+  REQUIRE(writer->publish(publication_of(1)).has_value());
   const auto read = dataplane::read_snapshot(storage, path_of("step_1"), crash_epoch(1));
   REQUIRE(read.has_value());
   CHECK(keys_of(*read) == expected);
@@ -205,10 +202,7 @@ TEST_CASE("regress/Automodel_3261: what an interrupted save left behind holds no
     // The same step again, as after a restart, under a new cut.
     auto writer = dataplane::bundle_writer::begin(disk, crash_directory, {2, 1, 1});
     REQUIRE(writer.has_value());
-    dataplane::publication what;
-    what.step = 2;
-    what.still_current = [] { return result<void>(); };
-    const auto published = writer->publish(std::move(what));
+    const auto published = writer->publish(publication_of(2));
     REQUIRE(published.has_value());
     CHECK(published->published.name == bundle_name{2, *before == 2 ? 1U : 0U});
     const auto entries = disk.list(crash_directory);
@@ -247,10 +241,7 @@ TEST_CASE(
     REQUIRE(second.has_value());
     REQUIRE(second->append(content).has_value());
     CHECK(restored_step(run.storage) == 1U);
-    dataplane::publication what;
-    what.step = 2;
-    what.still_current = [] { return result<void>(); };
-    const auto refused = writer->publish(std::move(what));
+    const auto refused = writer->publish(publication_of(2));
     REQUIRE_FALSE(refused.has_value());
     CHECK(refused.error().text.find(order[1] + ": was begun and not finished") !=
           std::string::npos);
