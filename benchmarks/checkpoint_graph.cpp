@@ -264,7 +264,7 @@ struct checkpoint_graph::parts {
         life(need(directory->raise_incarnation(incarnation(0)))),
         log(std::make_shared<event_log>(
             life, need(dataplane::append_log::open(*storage, directory->events_path(life))))),
-        env({.storage = storage.get()}), actors(env, {.life = life}) {
+        env({.storage = storage.get()}), actors(env, {.workers = options.workers, .life = life}) {
     owner_states states = synthetic_states(options);
     payload_bytes = states.buffer.rows->stat().live_bytes;
     compose(std::move(states), options.policy_bytes);

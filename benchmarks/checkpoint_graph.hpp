@@ -26,6 +26,8 @@ struct checkpoint_graph_options {
   std::uint64_t payload_bytes = 4ULL << 20;
   /// Of the file that stands for weights and optimizer.
   std::uint64_t policy_bytes = 10ULL << 20;
+  /// Threads that run its actors.
+  std::size_t workers = 2;
 };
 
 class checkpoint_graph {

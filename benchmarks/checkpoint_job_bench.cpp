@@ -153,7 +153,7 @@ row every_step_row(const std::string& directory) {
              better::lower};
 #if defined(WEIR_PROGRAM)
   constexpr int steps = 48;
-  constexpr std::size_t turns = 15; // One run differs from the next by more than what is measured.
+  constexpr std::size_t turns = 31; // One run differs from the next by more than what is measured.
   const std::string run = fs::absolute(directory).string() + "/job";
   return compare(
       std::move(what), [&] { return job_seconds(run, steps, 1); },

@@ -66,8 +66,9 @@ using log_hook =
 struct world_options {
   std::uint64_t seed = 42;
   blocking_pool_options blocking = {};
-  /// Leaves processors to all that computes; as fast as that when somebody waits for it.
-  blocking_pool_options background = {.batch = true, .crowded_share = 0.04};
+  /// Leaves processors to all that computes; as fast as that when somebody waits for it. What a
+  /// bundle takes of others, disk and caches included, is about three times this share.
+  blocking_pool_options background = {.batch = true, .crowded_share = 0.02};
   /// Must outlive the world; null where nobody uses storage.
   dataplane::disk* storage = nullptr;
   /// Empty: warnings and errors go to the standard error stream.
