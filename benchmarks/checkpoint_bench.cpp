@@ -155,8 +155,8 @@ void live_rows(const std::string& directory, std::vector<row>& rows) {
 }
 
 /// Barriers over large payloads against those over a small one, turn by turn. One thread runs the
-/// actors of a graph: with two, a graph of any size keeps for seconds to one of two speeds, a factor
-/// of two apart, and two graphs not to the same one.
+/// actors of a graph: with two, a graph of any size keeps for seconds to one of two speeds, a
+/// factor of two apart, and two graphs not to the same one.
 void payload_rows(const std::string& directory, std::vector<row>& rows) {
   const auto median_hold = [](checkpoint_graph& graph, std::vector<double>& all) {
     std::vector<double> holds;
