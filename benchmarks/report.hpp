@@ -42,7 +42,8 @@ struct row {
 /// Measures one side once: returns a figure in the claim's unit.
 using measurement = std::function<double()>;
 
-/// Runs both sides in turn, `turns` (at least 7) times after one unmeasured turn.
+/// Runs both sides `turns` (at least 7) times after one unmeasured turn, each first in every other
+/// turn: what one leaves behind, or a machine that slows down, is no advantage for either.
 [[nodiscard]] row compare(claim what, const measurement& ours, const measurement& baseline,
                           std::size_t turns = 9);
 
