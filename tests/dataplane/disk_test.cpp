@@ -192,6 +192,14 @@ TEST_SUITE("dataplane/disk") {
     REQUIRE(on.storage.make_directory(on.path("folder")));
     REQUIRE(on.storage.create_over(on.path("folder"), on.path("c")));
     CHECK(on.storage.stat(on.path("folder"))->kind == entry_kind::directory);
+    put_file(on.storage, on.path("victim"), "precious");
+    REQUIRE(on.storage.make_symlink("victim", on.path("link")));
+    opened = on.storage.create_over(on.path("link"), on.path("d"));
+    REQUIRE(opened);
+    REQUIRE((*opened)->append(bytes_of("other")));
+    REQUIRE((*opened)->close());
+    CHECK(on.storage.stat(on.path("d"))->kind == entry_kind::file);
+    CHECK(get_file(on.storage, on.path("victim")) == "precious");
   }
 
   TEST_CASE_TEMPLATE("symbolic links are described, replaced, and never followed by open", Fixture,

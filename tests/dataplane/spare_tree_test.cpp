@@ -4,6 +4,7 @@
 #include "dataplane/spare_tree.hpp"
 #include "dataplane/uring_disk.hpp"
 #include "tests/crash/publishing.hpp"
+#include "tests/support/forwarding_disk.hpp"
 #include "tests/support/temp_dir.hpp"
 
 #include <doctest/doctest.h>
@@ -85,6 +86,32 @@ struct fixture {
 
 using names = std::set<std::string>;
 
+/// Refuses to remove or rename what ends with a name, as a file that was made immutable.
+class stubborn_disk final : public test::forwarding_disk {
+public:
+  stubborn_disk(disk& inner, std::string name)
+      : forwarding_disk(inner), inner_(inner), name_(std::move(name)) {}
+
+  file_result create_over(const std::string& spare, const std::string& path) override {
+    return inner_.create_over(spare, path);
+  }
+  bool writes_over(const std::string& directory) override { return inner_.writes_over(directory); }
+  result<void> unlink(const std::string& path) override {
+    return path.ends_with(name_) ? refused(path) : inner_.unlink(path);
+  }
+  result<void> rename_exclusive(const std::string& source, const std::string& target) override {
+    return source.ends_with(name_) ? refused(source) : inner_.rename_exclusive(source, target);
+  }
+
+private:
+  static result<void> refused(const std::string& path) {
+    return failure(errc::io_failed, path + ": cannot be removed");
+  }
+
+  disk& inner_;
+  std::string name_;
+};
+
 } // namespace
 
 TEST_SUITE("dataplane/spare_tree") {
@@ -140,6 +167,38 @@ TEST_SUITE("dataplane/spare_tree") {
     CHECK(fixture::tree(on.of(2)) ==
           names{"policy", "policy/b", "policy/weights_2", "policy/weights_2/a", "MANIFEST"});
     CHECK_FALSE(on.has_spare());
+    on.retire(2);
+    on.publish(3, {"policy/weights_22/a"}); // A folder's name is no beginning of another's.
+    CHECK(fixture::tree(on.of(3)) ==
+          names{"policy", "policy/weights_22", "policy/weights_22/a", "MANIFEST"});
+  }
+
+  TEST_CASE("a bundle is not published with what cannot be removed of a former one") {
+    const auto inner = make_posix_disk();
+    fixture on(std::make_unique<stubborn_disk>(*inner, ".spare-info"));
+    if (!on.works()) return;
+    on.publish(1, {"policy/a", "info"});
+    on.retire(1);
+    bundle_writer writer = on.begin(2);
+    on.add(writer, "policy/a", "text");
+    const auto published = on.publish(writer, 2);
+    REQUIRE(!published);
+    CHECK(published.error().text.ends_with(".spare-info: cannot be removed"));
+    CHECK_FALSE(fs::exists(on.of(2)));
+    on.publish(3, {"policy/a", "info"});
+  }
+
+  TEST_CASE("a tree that cannot be made a spare one is told of, and is none") {
+    const auto inner = make_posix_disk();
+    fixture on(std::make_unique<stubborn_disk>(*inner, "/info"));
+    if (!on.works()) return;
+    on.publish(1, {"policy/a", "info"});
+    const auto retired = retire_bundles(on.storage, on.directory.path(), std::array{bundle_name{1}},
+                                        retired_files::kept_for_next);
+    REQUIRE(!retired);
+    CHECK(retired.error().text.ends_with("/info: cannot be removed"));
+    CHECK_FALSE(on.has_spare());
+    on.publish(2, {"policy/a", "info"});
   }
 
   TEST_CASE("a section that was begun and not added is seen in any folder of the spare tree") {
