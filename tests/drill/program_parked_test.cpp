@@ -9,12 +9,17 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
 namespace weir::test {
 
 namespace {
 
-/// A bundle's ledger: what was admitted, in dispatch order.
-std::vector<ledger_record> admitted_in(const small_job& job, const std::string& bundle) {
+/// A bundle's ledger, in dispatch order.
+std::vector<ledger_record> ledger_in(const small_job& job, const std::string& bundle) {
   const auto storage = dataplane::make_posix_disk();
   const auto opened = dataplane::open_bundle(*storage, job.checkpoints().string(),
                                              dataplane::parse_bundle_name(bundle).value());
@@ -26,8 +31,12 @@ std::vector<ledger_record> admitted_in(const small_job& job, const std::string& 
   REQUIRE(payload.has_value());
   const auto ledger = decode_sampler(*payload);
   REQUIRE(ledger.has_value());
+  return in_dispatch_order(ledger->image.ledger);
+}
+
+std::vector<ledger_record> admitted_of(const std::vector<ledger_record>& ledger) {
   std::vector<ledger_record> admitted;
-  for (const ledger_record& record : in_dispatch_order(ledger->image.ledger))
+  for (const ledger_record& record : ledger)
     if (record.phase == group_phase::admitted) admitted.push_back(record);
   return admitted;
 }
@@ -42,7 +51,7 @@ std::vector<group_id> oldest_batch(const std::vector<ledger_record>& admitted) {
   return groups;
 }
 
-constexpr std::size_t groups_per_step = 4;
+constexpr std::size_t groups_per_step = 4; ///< Of a small job; group 0 is its first.
 
 /// How often the event logs of a life say that the group did this.
 std::size_t told_in(const small_job& job, std::uint64_t life, group_id group,
@@ -66,13 +75,22 @@ TEST_SUITE("drill/parked") {
         "trainer.learned=delay:300ms@2,rollout.produced=park@9,bundle.published=kill@1");
     INFO(killed.output);
     REQUIRE(killed.by_signal);
-    const std::vector<ledger_record> admitted = admitted_in(job, "step_2");
+    const std::vector<ledger_record> ledger = ledger_in(job, "step_2");
+    const std::vector<ledger_record> admitted = admitted_of(ledger);
     const std::vector<group_id> parked = oldest_batch(admitted);
     REQUIRE(parked.size() == 1);
     CAPTURE(admitted.size());
     for (const ledger_record& record : admitted)
       CHECK(record.dispatch_index <= admitted.front().dispatch_index + 1);
     CHECK(admitted.size() <= 1 + groups_per_step);
+    // Of the batch after it each group is in the ledger, reserved or admitted, or was committed.
+    for (std::uint64_t number = 3 * groups_per_step; number < 4 * groups_per_step; ++number) {
+      CAPTURE(number);
+      const bool unfinished = std::ranges::any_of(
+          ledger, [&](const ledger_record& record) { return record.group.value == number; });
+      if (!unfinished)
+        CHECK(told_in(job, 1, group_id(number), R"("f":"admitted","t":"ready")") == 1);
+    }
     CHECK(told_in(job, 1, parked.front(), R"("f":"reserved","t":"admitted")") == 1);
     CHECK(told_in(job, 1, parked.front(), R"("f":"admitted","t":"ready")") == 0);
     const program_end resumed = job.run();
@@ -82,7 +100,7 @@ TEST_SUITE("drill/parked") {
     CHECK(told_in(job, 2, parked.front(), R"("f":"admitted","t":"ready")") == 1);
     CHECK(told_in(job, 2, parked.front(), R"("f":"claimed","t":"consumed")") == 1);
     for (const char* const later : {"step_4", "step_6"})
-      for (const ledger_record& record : admitted_in(job, later))
+      for (const ledger_record& record : admitted_of(ledger_in(job, later)))
         CHECK(record.group != parked.front());
     const program_end audited = job.audit();
     INFO(audited.output);
